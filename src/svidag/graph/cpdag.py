@@ -4,7 +4,7 @@ import numpy as np
 from jaxtyping import Bool, UInt8
 from numpy.typing import ArrayLike
 
-from svidag.graph.dag import adjacency, distinct, require_dags
+from svidag.graph.dag import adjacency, distinct, require_dag, require_dags
 
 # Entries per block of draws: keeps the working set in cache and the memory flat.
 _BLOCK = 1 << 18
@@ -37,7 +37,8 @@ def cpdag(A: ArrayLike, *, allow_cyclic: bool = False) -> UInt8[np.ndarray, "m m
            [1, 0, 1],
            [0, 1, 0]], dtype=uint8)
     """
-    return cpdags(adjacency(A)[None], allow_cyclic=allow_cyclic)[0]
+    A = adjacency(A) if allow_cyclic else require_dag(A)
+    return _complete(A[None].astype(bool))[0].astype(np.uint8)
 
 
 def cpdags(draws: ArrayLike, *, allow_cyclic: bool = False) -> UInt8[np.ndarray, "S m m"]:
