@@ -46,8 +46,8 @@ def enumerated(weights: ParentWeights) -> tuple[DrawnGraphs, float]:
     mean_gap = log_consistent_orders(parents, weights.gaps) - log_consistent_orders(
         parents, np.zeros_like(weights.gaps)
     )
-    total = logsumexp(own + mean_gap)
-    return DrawnGraphs(graphs, np.exp(own + mean_gap - total)), float(total)
+    total = float(np.asarray(logsumexp(own + mean_gap)))
+    return DrawnGraphs(graphs, np.exp(own + mean_gap - total)), total
 
 
 @dataclass(frozen=True, eq=False)

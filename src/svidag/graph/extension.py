@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
-from scipy.sparse.csgraph import connected_components
+
+from svidag.graph.bitset import bits, masks, parts
 
 MEETING_GAP = 1e-9
 """Two starts have met when no coordinate differs by more than this."""
@@ -57,9 +58,10 @@ def draw_linear_extensions(
     m = len(A)
     orders = rng.permuted(np.tile(np.arange(m), (n, 1)), axis=1)
     position = np.argsort(orders, axis=1)
-    _, part = connected_components(A, directed=True, connection="weak")
-    for label in np.flatnonzero(np.bincount(part) > 1):
-        nodes = np.flatnonzero(part == label)
+    for part in parts(2**m - 1, masks(A | A.T)):
+        nodes = np.array(list(bits(part)))
+        if len(nodes) == 1:
+            continue
         slots = np.sort(position[:, nodes], axis=1)
         inner = _draw_connected(A[np.ix_(nodes, nodes)], n, rng, ideals)
         np.put_along_axis(orders, slots, nodes[inner], axis=1)
