@@ -11,13 +11,14 @@ import pytest
 from svidag.order import Sinkhorn, hard_mask, relax, straight_through
 
 m = 6
+QUICK = {"xla_backend_optimization_level": 0}  # these compile for longer than they run
 LIMIT = Sinkhorn()
 PAPER = Sinkhorn(sweeps=100, newton=0, start="flat")
 CONVERGED = replace(PAPER, sweeps=2000)
 UNROLLED = replace(CONVERGED, gradient="unrolled")
 
 
-@partial(jax.jit, static_argnums=2)
+@partial(jax.jit, static_argnums=2, compiler_options=QUICK)
 def relaxed(r, tau, sinkhorn=LIMIT):
     return relax(r, tau, sinkhorn)
 
@@ -34,7 +35,7 @@ def spread(seed):
     return jax.random.permutation(order, jnp.cumsum(gaps))
 
 
-@partial(jax.jit, static_argnums=2)
+@partial(jax.jit, static_argnums=2, compiler_options=QUICK)
 def gradients(r, tau, sinkhorn):
     """Of a random contraction of the mask and the permutation, in r and in τ."""
 

@@ -13,6 +13,7 @@ from svidag.inference.stein import Stein, clip, direction, linearise
 from svidag.order import Sinkhorn, relax
 
 K, m = 5, 4
+QUICK = {"xla_backend_optimization_level": 0}  # these compile for longer than they run
 UNROLLED = Sinkhorn(sweeps=500, newton=0, start="flat", gradient="unrolled")
 
 
@@ -34,12 +35,12 @@ def identity(r):
     return r
 
 
-@partial(jax.jit, static_argnums=(2, 3))
+@partial(jax.jit, static_argnums=(2, 3), compiler_options=QUICK)
 def move(particles, scores, feature=identity, stein=None):
     return direction(scores, linearise(feature, particles), stein)
 
 
-@jax.jit
+@partial(jax.jit, compiler_options=QUICK)
 def by_autodiff(particles, scores, h):
     """Eq. svgd_update, one pair at a time, with the derivative of the kernel itself."""
 
@@ -70,12 +71,12 @@ def test_each_pair_repels_as_the_derivative_of_the_kernel(particles):
 def test_pulls_are_vector_jacobian_products(particles):
     cotangents = jax.random.normal(jax.random.key(2), (K, m, m))
 
-    @jax.jit
+    @partial(jax.jit, compiler_options=QUICK)
     def pulls(particles):
         features = linearise(mask, particles)
         return features.pull_all(cotangents), features.pull(cotangents)
 
-    jacobians = jax.jit(jax.vmap(jax.jacrev(mask)))(particles)
+    jacobians = jax.jit(jax.vmap(jax.jacrev(mask)), compiler_options=QUICK)(particles)
     expected = np.einsum("kijl,cij->kcl", jacobians, cotangents)
     every, own = pulls(particles)
     np.testing.assert_allclose(every, expected, atol=1e-4)
@@ -147,7 +148,8 @@ def test_particles_recover_the_moments_of_a_skewed_target():
     def step(carry, _):
         particles, state = carry
         scores = jax.vmap(jax.grad(log_density))(particles)
-        updates, state = optimiser.update(-move(particles, scores).direction, state)
+        move = direction(scores, linearise(identity, particles))
+        updates, state = optimiser.update(-move.direction, state)
         return (optax.apply_updates(particles, updates), state), None
 
     start = 3 + jax.random.normal(jax.random.key(4), (100, 2))
