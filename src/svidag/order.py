@@ -135,8 +135,8 @@ class Relaxation(NamedTuple):
     @property
     def allowed(self) -> Float[Array, "*batch m m"]:
         """M_τ ⊙ (11ᵀ − I): no variable is its own parent."""
-        m = self.mask.shape[-1]
-        return jnp.where(jnp.eye(m, dtype=bool), jnp.zeros((), self.mask.dtype), self.mask)
+        itself = jnp.broadcast_to(jnp.eye(self.mask.shape[-1], dtype=bool), self.mask.shape)
+        return jnp.where(itself, jnp.zeros((), self.mask.dtype), self.mask)
 
 
 def relax(

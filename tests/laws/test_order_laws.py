@@ -122,6 +122,12 @@ def test_diagonal_is_exactly_zero_where_it_is_removed_and_only_there(r):
     assert ((order.allowed == order.mask) | jnp.eye(m, dtype=bool)).all()
 
 
+def test_diagonal_is_removed_from_stacked_orders_alike(r):
+    order = relaxed(r, 1.0)
+    stacked = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), order)
+    assert (stacked.allowed == jnp.stack([order.allowed, order.allowed])).all()
+
+
 def test_shift_changes_nothing():
     r = jnp.array([0.25, -1.5, 3.0, 0.5, -2.5, 1.0])  # exact in binary, as are sums and shift
     assert (relaxed(r, 0.3).mask == relaxed(r + 16, 0.3).mask).all()
