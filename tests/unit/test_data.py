@@ -358,9 +358,11 @@ def test_a_column_intervened_on_everywhere_is_scaled_over_all_rows():
 def test_a_constant_column_is_centred_and_keeps_its_units():
     _, scaling = Dataset.from_any(np.array([[2.0, 1.0], [2.0, 3.0]])).standardise()
     assert (scaling.centre[0], scaling.scale[0]) == (2, 1)
+    _, scaling = Dataset.from_any(np.array([[5e-324, 1.0], [0.0, 3.0]])).standardise()
+    assert scaling.scale[0] == 1
 
 
-@pytest.mark.parametrize(("offset", "unit"), [(1e9, 1e-3), (0.0, 1e-200), (0.0, 1e140)])
+@pytest.mark.parametrize(("offset", "unit"), [(1e9, 1e-3), (0.0, 1e-140), (0.0, 1e140)])
 def test_standardise_is_precise_in_any_units(offset, unit):
     z = np.random.default_rng(0).normal(size=(1000, 1)) * [1.0, 1.0]
     z[:, 1] = offset + unit * z[:, 1]

@@ -14,9 +14,10 @@ from hypothesis.extra.numpy import array_shapes, arrays
 
 from svidag.data import AuditError, Dataset
 from svidag.data.columns import MISSING_WORDS
+from svidag.data.scaling import SMALLEST
 
 fuzz = settings(
-    max_examples=150,
+    max_examples=80,
     deadline=None,
     database=None,
     derandomize=True,
@@ -66,6 +67,9 @@ def by_hand(text: str) -> tuple[list[str], list[list[float]]]:
 @given(st.text(alphabet='01.5,,,\n\n\r" -eNA\tTrue;', max_size=60))
 @example("0,1\n.,1")
 @example("1,2\n1,")
+@example('""')
+@example('" "')
+@example("1,2\r,0\r\r,0")
 def test_a_text_file_is_read_as_by_hand_or_refused(folder, tail):
     text = "a,b\n" + tail
     data = read(folder, text.encode())
@@ -152,11 +156,7 @@ def test_an_odd_frame_is_converted_or_refused(labels, data):
     for j in range(len(labels)):
         frame[j] = pd.Series([row[j] for row in rows], dtype=object)
     frame.columns = pd.Index(labels, dtype=object)
-    real = all(
-        isinstance(cell, int | float | None) and abs(cell or 0) != 10**400
-        for row in rows
-        for cell in row
-    )
+    real = all(isinstance(cell, int | float | None) for row in rows for cell in row)
     legal = len(set(labels)) == len(labels) and all(label.strip() for label in labels)
     try:
         converted = Dataset.from_any(frame)
@@ -200,7 +200,7 @@ def test_free_entries_are_centred_with_unit_variance_and_scaling_inverts(values,
     for j in range(3):
         free = ~mask[:, j] if not mask[:, j].all() else mask[:, j]
         column = values[free, j]
-        if np.ptp(column) > 1e-6 * np.abs(column).max():
+        if np.ptp(column) > max(1e-6 * np.abs(column).max(), SMALLEST):
             assert abs(standard.values[free, j].mean()) < 1e-6
             assert abs(standard.values[free, j].std() - 1) < 1e-6
 

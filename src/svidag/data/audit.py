@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float64
 
 from svidag.data import collinearity
 from svidag.data.columns import listing, show
-from svidag.data.scaling import centre_and_scale
+from svidag.data.scaling import SMALLEST, centre_and_scale
 
 LARGEST = 1e150
 """Magnitude beyond which squares leave the range of float64."""
@@ -18,8 +18,8 @@ SKEWNESS = 2.0
 """Skewness from which a column is reported; that of the exponential distribution."""
 OUTLIER = 10.0
 """Standard deviations from the mean from which a value is reported."""
-VARIANCE_RATIO = 10.0
-"""Ratio of largest to smallest variance from which their order is reported."""
+SCALE_RATIO = 3.0
+"""Ratio of largest to smallest standard deviation from which their order is reported."""
 ROUNDING = 4 * float(np.finfo(np.float64).eps)
 """Range, relative to the largest value, below which a column varies by rounding alone."""
 
@@ -176,8 +176,8 @@ def _flatness(column: Column) -> tuple[str, str] | None:
         return "constant", f"is constant ({low:g})"
     if high - low <= ROUNDING * max(abs(low), abs(high)):
         return "constant", f"is constant up to rounding ({low:g})"
-    if high - low < 1 / LARGEST:
-        return "magnitude", f"varies by less than {1 / LARGEST:g}, so that squares underflow,"
+    if high - low < SMALLEST:
+        return "magnitude", f"varies by less than {SMALLEST:g}, so that squares underflow,"
     return None
 
 
@@ -263,14 +263,14 @@ def _varsortability(names: Sequence[str], values: Values, intervened: Mask) -> I
     """
     scales = np.array([_free_scale(values[:, j], ~intervened[:, j]) for j in range(len(names))])
     small, large = int(np.argmin(scales)), int(np.argmax(scales))
-    ratio = float((scales[large] / scales[small]) ** 2)
-    if ratio >= VARIANCE_RATIO:
+    ratio = float(scales[large] / scales[small])
+    if ratio >= SCALE_RATIO:
         yield Finding(
             "varsortability",
             (names[small], names[large]),
-            f"variances differ by a factor of {ratio:.3g}, from column {show(names[small])} to "
-            f"{show(names[large])}; unless the data are standardised, their order (the units of "
-            "measurement) can decide the direction of edges",
+            f"standard deviations differ by a factor of {ratio:.3g}, from column "
+            f"{show(names[small])} to {show(names[large])}; unless the data are standardised, "
+            "their order, often only a matter of units, can decide the direction of edges",
         )
 
 

@@ -5,6 +5,7 @@ import numbers
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -83,47 +84,46 @@ def _float_column(column: pd.Series, name: str, source: str) -> Float64[np.ndarr
         return column.to_numpy(dtype=np.float64, na_value=np.nan)
     if pd.api.types.is_object_dtype(dtype):
         return _float_objects(column, name, source)
-    raise not_numeric(column, name, source)
+    raise _not_numeric(column, name, source)
 
 
-def _is_real(dtype: object) -> bool:
+def _is_real(dtype: Any) -> bool:
     types = pd.api.types
-    if isinstance(dtype, pd.CategoricalDtype) or types.is_complex_dtype(dtype):  # type: ignore[arg-type]
+    if isinstance(dtype, pd.CategoricalDtype) or types.is_complex_dtype(dtype):
         return False
-    return types.is_numeric_dtype(dtype) or types.is_bool_dtype(dtype)  # type: ignore[arg-type]
+    return types.is_numeric_dtype(dtype) or types.is_bool_dtype(dtype)
 
 
 def _float_objects(column: pd.Series, name: str, source: str) -> Float64[np.ndarray, " N"]:
     values = np.full(len(column), np.nan)
-    missing = column.isna().to_numpy()
-    for row in np.flatnonzero(~missing):
-        value = column.iloc[row]
-        if not isinstance(value, NUMBER):
-            raise not_numeric(column, name, source)
+    cells = column.to_numpy()
+    for row in np.flatnonzero(column.notna()):
+        if not isinstance(cells[row], NUMBER):
+            raise _not_numeric(column, name, source)
         try:
-            values[row] = float(value)
-        except (OverflowError, ValueError):
+            values[row] = float(cells[row])
+        except OverflowError:
             raise ValueError(
                 f"{source} has a number that float64 cannot hold in column {show(name)}, "
-                f"row {row} (counting from 0): {type(value).__name__}"
+                f"row {row} (counting from 0)"
             ) from None
     return values
 
 
-def not_numeric(column: pd.Series, name: str, source: str) -> ValueError:
-    """Return the error for a column that holds something else than numbers."""
+def _not_numeric(column: pd.Series, name: str, source: str) -> ValueError:
     row = _first_offender(column)
-    example = "" if row is None else f", such as {show(column.iloc[row])} in row {row}"
+    example = "" if row is None else f": {show(column.iloc[row])} in row {row} (counting from 0)"
     return ValueError(
         f"{source} has non-numeric values in column {show(name)} (dtype {column.dtype})"
-        f"{example} (counting from 0); expected numbers: convert, encode or drop the column"
+        f"{example}; expected numbers: convert, encode or drop the column"
     )
 
 
 def _first_offender(column: pd.Series) -> int | None:
     """Return the first row with no number in any form, else with text, else not missing."""
-    present = np.flatnonzero(column.notna().to_numpy())
-    rows = {_suspicion(column.iloc[row]): int(row) for row in present[::-1]}
+    cells = column.to_numpy(dtype=object)
+    present = np.flatnonzero(column.notna())
+    rows = {_suspicion(cells[row]): int(row) for row in present[::-1]}
     return rows[max(rows)] if rows else None
 
 

@@ -49,12 +49,18 @@ def read_table(path: str | os.PathLike[str], text_column: str | None = None) -> 
 
 def _read_delimited(path: Path, delimiter: str, text_column: str | None) -> pd.DataFrame:
     _require_text(path)
-    with path.open(encoding="utf-8-sig", newline="") as handle:
-        names = _header(path, handle, delimiter)
+    names = _header(path, delimiter)
+    # The parser mistakes a lone carriage return, so it is given translated line ends.
+    with path.open(encoding="utf-8-sig", newline=None) as handle:
+        next(_rows(path, handle, delimiter))
         frame = _body(path, handle, delimiter, names, text_column)
     # A row that is too short is filled up by the parser, so it shows as a gap in the last column.
     if frame.shape[1] != len(names) or frame.iloc[:, -1].hasnans:
         _require_rectangle(path, delimiter, len(names))
+    if frame.shape[1] != len(names):
+        raise ValueError(
+            f"data file {path} is malformed: {len(names)} column names, {frame.shape[1]} columns"
+        )
     frame.columns = pd.Index(names, dtype=object)
     for j, name in enumerate(names):
         if name != text_column and not pd.api.types.is_numeric_dtype(frame.dtypes.iloc[j]):
@@ -88,8 +94,9 @@ def _decode(path: Path, decoder: codecs.IncrementalDecoder, block: bytes, *, fin
         ) from None
 
 
-def _header(path: Path, handle: IO[str], delimiter: str) -> tuple[str, ...]:
-    header = next(_rows(path, handle, delimiter), None)
+def _header(path: Path, delimiter: str) -> tuple[str, ...]:
+    with path.open(encoding="utf-8-sig", newline="") as handle:
+        header = next(_rows(path, handle, delimiter), None)
     if header is None:
         raise ValueError(f"data file {path} is empty; expected a row of column names, then numbers")
     names = column_names(header, f"data file {path}")
@@ -110,8 +117,8 @@ def _rows(path: Path, handle: IO[str], delimiter: str) -> Iterator[list[str]]:
     """Yield the rows of a text table; blank lines are no rows."""
     rows = csv.reader(handle, delimiter=delimiter)
     try:
-        for row in rows:
-            if len(row) > 1 or "".join(row).strip(" \t"):
+        for row in filter(None, rows):
+            if len(row) != 1 or not row[0] or row[0].strip(" \t"):
                 yield row
     except csv.Error as error:
         raise ValueError(f"data file {path}, line {rows.line_num}: {error}") from None

@@ -5,6 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float, Float64
 
+SMALLEST = 1e-150
+"""Range below which a column counts as constant, since squares leave the range of float64."""
+
 
 def read_only(array: np.ndarray, dtype: type) -> np.ndarray:
     """Return the array C-contiguous and locked against writing; a writable one is copied."""
@@ -52,11 +55,11 @@ def centre_and_scale(column: Float64[np.ndarray, " N"]) -> tuple[float, float]:
     """Return the mean and the standard deviation (divisor N); the scale of a constant is 1."""
     low = float(column.min())
     width = float(column.max()) - low
-    if width == 0:
+    if width < SMALLEST:
         return low, 1.0
     # In units of the range, neither a large offset nor tiny units cost precision.
     unit = (column - low) / width
-    return low + width * float(unit.mean()), width * float(unit.std()) or 1.0
+    return low + width * float(unit.mean()), width * float(unit.std())
 
 
 def scaling_of(values: Float64[np.ndarray, "N m"], intervened: Bool[np.ndarray, "N m"]) -> Scaling:
