@@ -8,7 +8,7 @@ os.environ.setdefault(
     "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true",
 )
 
-from jaxtyping import install_import_hook  # noqa: E402
+from jaxtyping import install_import_hook
 
 # Before anything imports svidag: each annotated function checks its own shapes.
 _hook = install_import_hook("svidag", "beartype.beartype")
