@@ -8,9 +8,9 @@ from typing import Any
 
 from svidag.inference.reweight import structure_weighted
 from svidag.methods import published
-from svidag.methods.problem import Problem, checkpoint_path
 from svidag.posterior import Posterior
 from svidag.prior import Prior
+from svidag.problem import Problem, checkpoint_path
 
 __all__ = ["METHODS", "fit"]
 
