@@ -5,11 +5,15 @@ Given its parents x_S, the features of a node are
     φ(x_S) = (½ x_S, ½, √(2/F) max(0, d_kᵀ x_S − t_k) for k = 1, …, F),
 
 with unit directions d_k and thresholds t_k in (−2, 2); a node without parents has the constant
-alone. The prior is w | σ² ~ N(0, σ² I), σ² ~ InvGamma(1, 1), and x_j | x_S ~ N(wᵀ φ(x_S), σ²).
-With Λ = I + Φ Φᵀ over the N rows that count for node j and y its column, integrating w and σ² out
-leaves
+alone. The prior is w | σ², λ ~ N(0, σ²/λ I), σ² ~ InvGamma(1, 1), λ uniform on {¼, 1, 4}, and
+x_j | x_S ~ N(wᵀ φ(x_S), σ²). With G = Φ Φᵀ over the N rows that count for node j, q features and y
+the node's column, integrating w and σ² out leaves
 
-    f_j(S) = log Γ(1 + N/2) − (N/2) log 2π − ½ log|Λ| − (1 + N/2) log(1 + ½ (yᵀy − yᵀΦᵀ Λ⁻¹ Φ y)).
+    f_j(S | λ) = log Γ(1 + N/2) − (N/2) log 2π + (q/2) log λ − ½ log|G + λI|
+                 − (1 + N/2) log(1 + ½ (yᵀy − yᵀΦᵀ (G + λI)⁻¹ Φ y)),
+
+and f_j(S) is the log of the mean of exp f_j(S | λ). How strongly an effect follows its causes is not
+known beforehand: with λ = 1 alone, strong nonlinear effects are charged too much for their weights.
 
 One direction matrix serves all parent sets: its rows for S, with each column scaled to unit length.
 Drawn afresh for every set, directions would make the evidence of irrelevant parents a lottery, and
@@ -29,6 +33,9 @@ from jaxtyping import Bool, Float, Int
 from scipy.linalg import solve_triangular
 from scipy.special import gammaln
 from threadpoolctl import threadpool_limits
+
+PRECISIONS = (0.25, 1.0, 4.0)
+"""Prior precisions λ of the output weights, relative to the noise: equally likely beforehand."""
 
 _ROWS_AT_ONCE = 1024  # a block of features stays in a core's cache
 _SETS_AT_ONCE = 8  # parent sets handed to a worker together
@@ -124,16 +131,15 @@ class WideNetwork:
     ) -> Float[np.ndarray, " targets"]:
         """f_j(S) of nodes that share their rows, for one parent set."""
         gram, moments, squares, n = self._statistics(parents, nodes)
-        gram[np.diag_indices_from(gram)] += 1.0
-        factor = np.linalg.cholesky(gram)
-        explained = solve_triangular(factor, moments, lower=True, check_finite=False)
-        residual = squares - (explained**2).sum(axis=0)
-        return (
-            gammaln(1 + n / 2)
-            - n / 2 * np.log(2 * np.pi)
-            - np.log(np.diag(factor)).sum()
-            - (1 + n / 2) * np.log1p(residual / 2)
-        )
+        given = []
+        for precision in PRECISIONS:
+            factor = np.linalg.cholesky(gram + precision * np.eye(len(gram)))
+            explained = solve_triangular(factor, moments, lower=True, check_finite=False)
+            residual = squares - (explained**2).sum(axis=0)
+            volume = len(gram) / 2 * np.log(precision) - np.log(np.diag(factor)).sum()
+            given.append(volume - (1 + n / 2) * np.log1p(residual / 2))
+        constant = gammaln(1 + n / 2) - n / 2 * np.log(2 * np.pi) - np.log(len(PRECISIONS))
+        return constant + np.logaddexp.reduce(given)
 
     def _statistics(self, parents, nodes):
         """Φ Φᵀ, Φ y and yᵀy over the rows of the nodes' group, and the number of rows."""
@@ -153,7 +159,7 @@ class WideNetwork:
             moments += features @ targets[:, block].T
         return gram, moments, (targets**2).sum(axis=1), inputs.shape[1]
 
-    def _weights(self, parents: Int[np.ndarray, " l"]) -> Float[np.ndarray, "features l+1"]:
+    def _weights(self, parents: Int[np.ndarray, " l"]) -> Float[np.ndarray, "features inputs"]:
         """What multiplies (x_S, 1) before the units' max(0, ·): one row per feature."""
         plain = 0.5 * np.eye(len(parents) + 1)
         if len(parents) == 0:

@@ -61,14 +61,22 @@ def tabulate(
     12
     """
     weights = [_begin(prior, j, chosen, start) for j, chosen in enumerate(candidates)]
-    pending = [_smallest(prior, j, chosen, weights[j]) for j, chosen in enumerate(candidates)]
+    least = [_required_mask(prior, j, chosen) for j, chosen in enumerate(candidates)]
+
+    def unscored() -> list[np.ndarray]:
+        return [
+            extensions(table, slack) if np.isfinite(table[mask]) else np.array([mask])
+            for table, mask in zip(weights, least, strict=True)
+        ]
+
+    pending = unscored()
     while any(len(masks) for masks in pending):
         found = _weigh(mechanism, prior, candidates, pending)
         for table, masks, values in zip(weights, pending, found, strict=True):
             table[masks] = values
         if report is not None:
             report(int(sum(np.isfinite(table).sum() for table in weights)))
-        pending = [extensions(table, slack) for table in weights]
+        pending = unscored()
     return ScoreTables.assemble(candidates, weights, prior)
 
 
@@ -131,10 +139,8 @@ def _check(prior: EdgePrior, node: int, chosen: np.ndarray) -> None:
         raise ValueError(f"required parent {missing[0]} of node {node} is not a candidate")
 
 
-def _smallest(prior, node, chosen, table) -> np.ndarray:
-    """The set of required parents, unless the table has it already."""
-    mask = int((prior.required[chosen, node].astype(np.int64) << np.arange(len(chosen))).sum())
-    return np.flatnonzero(np.isfinite(table[mask : mask + 1]) == 0) + mask
+def _required_mask(prior: EdgePrior, node: int, chosen: np.ndarray) -> int:
+    return int((prior.required[chosen, node].astype(np.int64) << np.arange(len(chosen))).sum())
 
 
 def _weigh(mechanism, prior, candidates, pending) -> list[np.ndarray]:

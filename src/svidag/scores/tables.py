@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -25,6 +25,7 @@ from jaxtyping import Bool, Float, Int
 from svidag.prior import EdgePrior
 
 
+@runtime_checkable
 class FamilyScores(Protocol):
     """Mechanisms whose evidence f_j(S) has a closed form."""
 
@@ -56,7 +57,7 @@ class ScoreTables:
     candidates: tuple[Int[np.ndarray, " _"], ...]
     weights: Float[np.ndarray, " cells"]
     sums: Float[np.ndarray, " cells"]
-    offsets: Int[np.ndarray, " m+1"]
+    offsets: Int[np.ndarray, " ends"]
     bits: Int[np.ndarray, "m m"]
     absent: Float[np.ndarray, "m m"]
 
