@@ -8,13 +8,19 @@ import pytest
 from svidag.mechanisms.linear import LinearGaussian
 from svidag.prior import Prior
 from svidag.scores import (
+    NodeTable,
+    ScoreTables,
     extensions,
+    fill,
     forward_selection,
+    grow,
+    neighbours,
     pressing,
     screen,
+    sketched_share,
     subset_maxima,
     subset_sums,
-    tabulate,
+    weighty,
 )
 
 NAMES = ("a", "b", "c", "d")
@@ -34,6 +40,11 @@ def subsets(items):
 
 def everyone(m):
     return [np.delete(np.arange(m), j) for j in range(m)]
+
+
+def tabulate(model, prior, candidates, *, slack):
+    blank = [NodeTable.empty(chosen) for chosen in candidates]
+    return ScoreTables.assemble(grow(model, prior, blank, slack=slack), prior)
 
 
 def weight(model, prior, node, parents):
@@ -97,7 +108,7 @@ def test_with_slack_the_table_leaves_out_only_sets_with_a_far_better_subset():
     lean = tabulate(model, beliefs, everyone(m), slack=slack)
     assert lean.scored < full.scored
     left_out = ~np.isfinite(lean.weights)
-    best = np.concatenate([subset_maxima(full.table(j)) for j in range(m)])
+    best = np.concatenate([subset_maxima(node.weights) for node in full.nodes])
     assert (full.weights[left_out] < best[left_out] - slack).all()
     assert lean.sums == pytest.approx(full.sums, abs=0.02)
 
@@ -112,12 +123,67 @@ def test_extensions_of_the_living():
 def test_growing_a_table_gives_the_same_as_building_it():
     model, beliefs = LinearGaussian.from_values(sample()), Prior().bind(NAMES)
     wide = everyone(4)
-    narrow = [chosen[:1] for chosen in wide]
-    start = tabulate(model, beliefs, narrow, slack=np.inf)
-    grown = tabulate(model, beliefs, wide, slack=np.inf, start=start)
-    assert grown.weights == pytest.approx(
-        tabulate(model, beliefs, wide, slack=np.inf).weights, abs=1e-12
+    start = tabulate(model, beliefs, [chosen[:1] for chosen in wide], slack=np.inf)
+    widened = [node.widen(chosen[1:]) for node, chosen in zip(start.nodes, wide, strict=True)]
+    grown = ScoreTables.assemble(grow(model, beliefs, widened, slack=np.inf), beliefs)
+    built = tabulate(model, beliefs, wide, slack=np.inf)
+    assert grown.weights == pytest.approx(built.weights, abs=1e-12)
+
+
+class Shifted:
+    """A stand-in that is wrong by a nat per parent."""
+
+    def __init__(self, model):
+        self.model = model
+
+    def family_scores(self, nodes, parents):
+        return self.model.family_scores(nodes, parents) - parents.sum(axis=1)
+
+
+def test_a_sketch_with_steady_drift_is_made_good_by_a_few_exact_sets():
+    model, beliefs = LinearGaussian.from_values(sample()), Prior().bind(NAMES)
+    exact = tabulate(model, beliefs, everyone(4), slack=np.inf)
+    blank = [NodeTable.empty(chosen) for chosen in everyone(4)]
+    rough = grow(Shifted(model), beliefs, blank, slack=np.inf, sketch=True)
+    before = ScoreTables.assemble(rough, beliefs)
+    assert np.abs(before.weights - exact.weights).max() == pytest.approx(3.0)
+    few = fill(model, beliefs, rough, [np.array([1, 3])] * 4)
+    after = ScoreTables.assemble(few, beliefs)
+    assert after.weights == pytest.approx(exact.weights, abs=1e-9)
+
+
+def test_what_carries_weight_is_what_the_sum_given_an_order_says():
+    model, beliefs = LinearGaussian.from_values(sample()), Prior().bind(NAMES)
+    blank = [NodeTable.empty(chosen) for chosen in everyone(4)]
+    tables = ScoreTables.assemble(
+        grow(model, beliefs, blank, slack=np.inf, sketch=True), beliefs
     )
+    orders = np.array([[0, 1, 2, 3], [1, 0, 3, 2]])
+    margin = 3.0
+    found = weighty(tables, orders, margin=margin)
+    for j, node in enumerate(tables.nodes):
+        expected = set()
+        for order in orders.tolist():
+            before = sum(int(tables.bits[i, j]) for i in order[: order.index(j)])
+            inside = [s for s in range(8) if s & ~before == 0]
+            total = np.logaddexp.reduce([node.weights[s] for s in inside])
+            expected |= {s for s in inside if node.weights[s] > total - margin}
+        assert set(found[j].tolist()) == expected
+    assert sketched_share(tables, orders) == 1.0
+    refined = ScoreTables.assemble(fill(model, beliefs, tables.nodes, found), beliefs)
+    assert 0 < sketched_share(refined, orders) < 8 * np.exp(-margin)
+    assert not any(map(len, weighty(refined, orders, margin=margin)))
+
+
+def test_neighbours_are_one_candidate_away_and_fit_the_order():
+    model, beliefs = LinearGaussian.from_values(sample()), Prior().bind(NAMES)
+    tables = ScoreTables.assemble([NodeTable.empty(chosen) for chosen in everyone(4)], beliefs)
+    graphs = np.zeros((1, 4, 4), dtype=np.uint8)
+    graphs[0, 0, 2] = 1
+    found = neighbours(tables, graphs, np.array([[0, 1, 2, 3]]))
+    # Candidates of 2 are 0, 1, 3; the last comes after 2.
+    assert found[2].tolist() == [0b000, 0b001, 0b011]
+    assert found[0].tolist() == [0]
 
 
 def test_pressing_finds_the_parent_that_was_screened_out():

@@ -2,7 +2,7 @@
 
 Given an order, the parents of j lie among its predecessors U_j, and p(D | order) = Π_j exp F_j(U_j)
 (:mod:`svidag.scores`). Orders are uniform a priori, so this product is the target. Burn-in is
-tempered: moves target p(D | order)^τ with τ rising to 1. Then τ = 1, and orders and conditional
+tempered: moves target p(D | order)^τ with τ rising to 1. Then τ stays, and orders and conditional
 edge probabilities are collected.
 """
 
@@ -39,7 +39,9 @@ class Schedule:
     thin
         Sweeps from one kept order to the next.
     flattest
-        The power τ at which burn-in begins; it rises geometrically to 1.
+        The power τ at which burn-in begins; it rises geometrically.
+    power
+        The power τ after burn-in: 1 for the posterior.
     """
 
     chains: int = 4
@@ -47,6 +49,7 @@ class Schedule:
     orders: int = 500
     thin: int = 20
     flattest: float = 0.05
+    power: float = 1.0
 
     @property
     def sweeps(self) -> int:
@@ -98,11 +101,12 @@ def run_chains(
     >>> import numpy as np
     >>> from svidag.mechanisms.linear import LinearGaussian
     >>> from svidag.prior import Prior
-    >>> from svidag.scores import tabulate
+    >>> from svidag.scores import NodeTable, ScoreTables, grow
     >>> x = np.random.default_rng(0).standard_normal((99, 2))
     >>> x[:, 1] += x[:, 0]
     >>> model, beliefs = LinearGaussian.from_values(x), Prior().bind("ab")
-    >>> tables = tabulate(model, beliefs, [np.array([1]), np.array([0])], slack=9.0)
+    >>> blank = [NodeTable.empty(np.array([1])), NodeTable.empty(np.array([0]))]
+    >>> tables = ScoreTables.assemble(grow(model, beliefs, blank, slack=9.0), beliefs)
     >>> chains = run_chains(tables, beliefs, Schedule(chains=2, orders=50), seed=0)
     >>> bool(chains.edges.mean(axis=0).sum() > 0.99)
     True
@@ -136,25 +140,25 @@ def draw_graphs(
     >>> import numpy as np
     >>> from svidag.mechanisms.linear import LinearGaussian
     >>> from svidag.prior import Prior
-    >>> from svidag.scores import tabulate
+    >>> from svidag.scores import NodeTable, ScoreTables, grow
     >>> x = np.random.default_rng(0).standard_normal((99, 2))
     >>> model, beliefs = LinearGaussian.from_values(x), Prior().bind("ab")
-    >>> tables = tabulate(model, beliefs, [np.array([1]), np.array([0])], slack=9.0)
+    >>> blank = [NodeTable.empty(np.array([1])), NodeTable.empty(np.array([0]))]
+    >>> tables = ScoreTables.assemble(grow(model, beliefs, blank, slack=9.0), beliefs)
     >>> bool(draw_graphs(tables, np.array([[1, 0]] * 9), seed=0)[:, 0, 1].any())
     False
     """
     uniforms = np.random.default_rng([seed, 2]).random(orders.shape)
     drawn = np.zeros(orders.shape, dtype=np.int64)
     for j in range(tables.m):
-        cells = slice(tables.offsets[j], tables.offsets[j + 1])
-        weights = tables.weights[cells]
+        weights = tables.weights[tables.cells(j)]
         scored = np.flatnonzero(np.isfinite(weights))
         relocate.draw_sets(
             j,
             orders,
             tables.bits,
             weights,
-            tables.sums[cells],
+            tables.sums[tables.cells(j)],
             scored[np.argsort(-weights[scored], kind="stable")],
             uniforms[:, j],
             drawn[:, j],
@@ -191,14 +195,14 @@ def _collect(
     chain: _Chain, schedule: Schedule, tell: Callable[[int], None]
 ) -> tuple[np.ndarray, ...]:
     """Burn in, then keep orders, their evidence, mean edges and the share of moves."""
-    rising = np.geomspace(schedule.flattest, 1.0, schedule.burn_in)
+    rising = np.geomspace(schedule.flattest, schedule.power, schedule.burn_in)
     for start in range(0, schedule.burn_in, _SWEEPS_AT_ONCE):
         powers = rising[start : start + _SWEEPS_AT_ONCE]
         chain.run(powers, collect=False)
         tell(len(powers))
     orders, evidences, moved = [], [], 0
     for _ in range(schedule.orders):
-        moved += chain.run(np.ones(schedule.thin), collect=True)
+        moved += chain.run(np.full(schedule.thin, schedule.power), collect=True)
         orders.append(chain.order.copy())
         evidences.append(chain.log_evidence())
         tell(schedule.thin)

@@ -11,12 +11,15 @@ an order with predecessors U of j
 
 costs one look-up, and P(i → j | U) = 1 − exp(F_j(U ∖ i) − F_j(U)) costs two. Pairs that hard
 knowledge settles contribute no factor.
+
+Where f_j is dear, a table may begin as a sketch by a cheaper mechanism and be made exact where it
+carries weight (:mod:`svidag.scores.refinement`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -37,24 +40,92 @@ class FamilyScores(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class ScoreTables:
-    """All nodes' tables end to end. Memory: 16 bytes per cell, Σ_j 2^|C_j| cells.
+class NodeTable:
+    """w_j(S) of one node by the mask of S; −∞ where not scored.
 
     Attributes
     ----------
     candidates
-        For each node, the variables that may be its parents, by bit.
+        The variables that may be parents, by bit.
+    exact
+        Weights by the mechanism itself.
+    sketch
+        Weights by a cheaper stand-in.
+    """
+
+    candidates: Int[np.ndarray, " k"]
+    exact: Float[np.ndarray, " cells"]
+    sketch: Float[np.ndarray, " cells"]
+
+    @classmethod
+    def empty(cls, candidates: Int[np.ndarray, " k"]) -> NodeTable:
+        """A table in which nothing is scored yet."""
+        blank = np.full(1 << len(candidates), -np.inf)
+        return cls(candidates, blank, blank)
+
+    @property
+    def weights(self) -> Float[np.ndarray, " cells"]:
+        """Exact weights, elsewhere the sketch with its drift made good.
+
+        A stand-in with fewer units fits large sets worse, by an amount that grows with their size;
+        the sets known both ways tell the slope.
+        """
+        both = np.isfinite(self.exact) & np.isfinite(self.sketch)
+        size = np.bitwise_count(np.arange(len(self.exact))).astype(float)
+        known = np.flatnonzero(both & (size > 0))
+        drift = 0.0
+        if len(known):
+            gap = self.exact[known] - self.sketch[known]
+            drift = (size[known] @ gap) / (size[known] @ size[known])
+        return np.where(np.isfinite(self.exact), self.exact, self.sketch + drift * size)
+
+    def widen(self, added: Int[np.ndarray, " new"]) -> NodeTable:
+        """The same table with further candidates, none of whose sets is scored."""
+        if len(added) == 0:
+            return self
+        cells = (1 << len(self.candidates) + len(added)) - len(self.exact)
+        blank = np.full(cells, -np.inf)
+        return NodeTable(
+            np.concatenate([self.candidates, added]),
+            np.concatenate([self.exact, blank]),
+            np.concatenate([self.sketch, blank]),
+        )
+
+    def record(
+        self, masks: Int[np.ndarray, " B"], values: Float[np.ndarray, " B"], *, sketch: bool
+    ) -> NodeTable:
+        """The same table with further weights."""
+        changed = (self.sketch if sketch else self.exact).copy()
+        changed[masks] = values
+        name = "sketch" if sketch else "exact"
+        return replace(self, **{name: changed})
+
+    def members(self, masks: Int[np.ndarray, " B"], m: int) -> Bool[np.ndarray, "B m"]:
+        """The parent sets that masks stand for, as rows."""
+        rows = np.zeros((len(masks), m), dtype=bool)
+        rows[:, self.candidates] = masks[:, None] >> np.arange(len(self.candidates)) & 1 == 1
+        return rows
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreTables:
+    """All nodes' tables end to end. Memory: 32 bytes per cell, Σ_j 2^|C_j| cells.
+
+    Attributes
+    ----------
+    nodes
+        The table of each node.
     weights, sums
-        w_j(S), and its log sum over subsets.
+        w_j(S), and its log sum over subsets, node after node.
     offsets
-        Where each node's table begins; the last entry is the number of cells.
+        Where each node's part begins; the last entry is the number of cells.
     bits
         ``bits[i, j]`` is the bit of i in the masks of j, 0 if i is no candidate.
     absent
         ``absent[i, j]`` = log(1 − p_ij) where the pair is open, else 0.
     """
 
-    candidates: tuple[Int[np.ndarray, " _"], ...]
+    nodes: tuple[NodeTable, ...]
     weights: Float[np.ndarray, " cells"]
     sums: Float[np.ndarray, " cells"]
     offsets: Int[np.ndarray, " ends"]
@@ -62,20 +133,16 @@ class ScoreTables:
     absent: Float[np.ndarray, "m m"]
 
     @classmethod
-    def assemble(
-        cls,
-        candidates: Sequence[Int[np.ndarray, " _"]],
-        weights: Sequence[Float[np.ndarray, " _"]],
-        prior: EdgePrior,
-    ) -> ScoreTables:
+    def assemble(cls, nodes: Sequence[NodeTable], prior: EdgePrior) -> ScoreTables:
         """Join the nodes' tables and sum them over subsets."""
-        m = len(candidates)
+        m = len(nodes)
         bits = np.zeros((m, m), dtype=np.int64)
-        for j, chosen in enumerate(candidates):
-            bits[chosen, j] = 1 << np.arange(len(chosen))
+        for j, node in enumerate(nodes):
+            bits[node.candidates, j] = 1 << np.arange(len(node.candidates))
+        weights = [node.weights for node in nodes]
         return cls(
-            tuple(candidates),
-            np.concatenate(list(weights)),
+            tuple(nodes),
+            np.concatenate(weights),
             np.concatenate([subset_sums(table) for table in weights]),
             np.concatenate([[0], np.cumsum([len(table) for table in weights])]),
             bits,
@@ -85,28 +152,30 @@ class ScoreTables:
     @property
     def m(self) -> int:
         """The number of variables."""
-        return len(self.candidates)
+        return len(self.nodes)
 
     @property
     def scored(self) -> int:
         """How many pairs of a node and a parent set were scored."""
         return int(np.isfinite(self.weights).sum())
 
-    def table(self, node: int) -> Float[np.ndarray, " _"]:
-        """w_j(S) by the mask of S."""
-        return self.weights[self.offsets[node] : self.offsets[node + 1]]
+    def cells(self, node: int) -> slice:
+        """Where a node's part lies."""
+        return slice(int(self.offsets[node]), int(self.offsets[node + 1]))
 
-    def masks(self, node: int, parents: Bool[np.ndarray, "S m"]) -> Int[np.ndarray, " S"]:
-        """The masks of given parent sets; parents that are no candidates are left out."""
-        return parents.astype(np.int64) @ self.bits[:, node]
+    def predecessors(
+        self, node: int, orders: Int[np.ndarray, "S m"]
+    ) -> Int[np.ndarray, " S"]:
+        """The mask of the candidates that precede a node in each order."""
+        rank = np.argsort(orders, axis=1)
+        return (rank < rank[:, node, None]) @ self.bits[:, node]
 
     def log_evidence(self, order: Int[np.ndarray, " m"]) -> float:
         """log p(D | order) = Σ_j F_j(predecessors of j), for an order that puts causes first."""
-        before = np.zeros((self.m, self.m), dtype=bool)
-        for t, j in enumerate(order):
-            before[order[:t], j] = True
-        found = [self.sums[self.offsets[j] + self.bits[before[:, j], j].sum()] for j in order]
-        return float(np.sum(found) + self.absent[before].sum())
+        rank = np.argsort(order)
+        before = rank[:, None] < rank[None, :]
+        masks = (before * self.bits).sum(axis=0)
+        return float(self.sums[self.offsets[:-1] + masks].sum() + self.absent[before].sum())
 
 
 def subset_sums(table: Float[np.ndarray, " cells"]) -> Float[np.ndarray, " cells"]:
