@@ -1,0 +1,198 @@
+"""The one loop: chunks of steps under one jit, with everything else between chunks.
+
+A chunk is a `lax.scan`; step t draws its randomness from ``fold_in(key, t)``, so neither the chunk
+size nor a resumed run changes any number. Stop rules look at a fixed grid of steps for the same
+reason.
+"""
+
+from __future__ import annotations
+
+import abc
+import enum
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from svidag.inference.checkpoint import Checkpoint
+from svidag.inference.progress import Meter
+
+State = TypeVar("State")
+Trace = Mapping[str, np.ndarray]
+
+GRID = 100  # steps between looks of the stop rule
+REJECTIONS = "rejected"  # the figure of a step's info that counts rejected steps in a row
+
+
+class Algorithm(eqx.Module, Generic[State]):
+    """A pure inference algorithm; its arrays are traced, everything else is static."""
+
+    @abc.abstractmethod
+    def init(self, key: jax.Array) -> State:
+        """The state before the first step: arrays only."""
+
+    @abc.abstractmethod
+    def step(self, state: State, key: jax.Array) -> tuple[State, dict[str, jax.Array]]:
+        """One step, and scalars that tell about it.
+
+        The info has an entry ``rejected``: how many steps in a row, up to this one, left the state
+        as it was because the next would not have been finite.
+        """
+
+
+class Status(enum.Enum):
+    """How a fit ended."""
+
+    COMPLETED = "completed"
+    CONVERGED = "stopped by the stop rule"
+    DIVERGED = "stopped after too many steps that were not finite"
+
+
+class FitError(RuntimeError):
+    """A fit that could not go on; `status` says why."""
+
+    def __init__(self, status: Status, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C during a fit; the message says what was saved and how to go on."""
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome(Generic[State]):
+    """The last state, the trace of every step's info, and what it took."""
+
+    state: State
+    trace: Trace
+    status: Status
+    steps: int
+    compile_seconds: float
+    run_seconds: float
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How far to run and what happens between chunks.
+
+    Attributes
+    ----------
+    steps
+        The budget.
+    chunk
+        Steps per compiled call.
+    max_rejected
+        Steps in a row that may be rejected before the fit stops.
+    stop
+        Looks at the trace every `GRID` steps; True ends the run.
+    figures
+        Entries of the info that the progress meter shows, with the name it shows.
+    """
+
+    steps: int
+    chunk: int = 50
+    max_rejected: int = 50
+    stop: Callable[[Trace], bool] | None = None
+    figures: tuple[tuple[str, str], ...] = ()
+
+
+def run(
+    algorithm: Algorithm[State],
+    seed: int,
+    schedule: Schedule,
+    *,
+    meter: Meter,
+    checkpoint: Checkpoint | None = None,
+    title: str = "fit",
+) -> Outcome[State]:
+    """Run an algorithm from the start, or from its checkpoint, to the end of its schedule."""
+    key = jax.random.key(seed)
+    state = algorithm.init(jax.random.fold_in(key, 2**32 - 1))
+    done, trace = 0, {}
+    saved = checkpoint.load(state) if checkpoint else None
+    if saved:
+        done, state, trace = saved
+    status = Status.COMPLETED
+    meter.open(title, done, schedule.steps)
+    started = time.perf_counter()
+    at = jnp.asarray(done)
+    _, info = _advance(algorithm, state, key, at, at, schedule.chunk)  # compiles, no step
+    compiled, last_save = time.perf_counter(), -math.inf
+    if not trace:
+        trace = {name: np.asarray(values)[:0] for name, values in info.items()}
+    try:
+        while done < schedule.steps and status is Status.COMPLETED:
+            limit = min(done + schedule.chunk, (done // GRID + 1) * GRID, schedule.steps)
+            state, info = jax.block_until_ready(
+                _advance(
+                    algorithm, state, key, jnp.asarray(done), jnp.asarray(limit), schedule.chunk
+                )
+            )
+            new = {name: np.asarray(values)[: limit - done] for name, values in info.items()}
+            trace = {name: np.concatenate([trace[name], new[name]]) for name in trace}
+            done = limit
+            meter.update(done, {shown: float(trace[name][-1]) for name, shown in schedule.figures})
+            status = _judge(schedule, trace, done)
+            if checkpoint and time.perf_counter() - last_save > checkpoint.every:
+                checkpoint.save(done, state, trace)
+                last_save = time.perf_counter()
+    except KeyboardInterrupt as interrupt:
+        raise Interrupted(_farewell(checkpoint, done, state, trace)) from interrupt
+    finally:
+        meter.close()
+    if checkpoint:
+        checkpoint.save(done, state, trace)
+    if status is Status.DIVERGED:
+        raise FitError(
+            status,
+            f"{schedule.max_rejected} steps in a row were not finite, the last at step {done}. "
+            "A smaller learning rate or standardised data may help.",
+        )
+    return Outcome(state, trace, status, done, compiled - started, time.perf_counter() - compiled)
+
+
+def _judge(schedule: Schedule, trace: Trace, done: int) -> Status:
+    if trace[REJECTIONS].max(initial=0) >= schedule.max_rejected:
+        return Status.DIVERGED
+    if schedule.stop and done % GRID == 0 and schedule.stop(trace):
+        return Status.CONVERGED
+    return Status.COMPLETED
+
+
+def _farewell(checkpoint: Checkpoint | None, done: int, state: Any, trace: Trace) -> str:
+    if checkpoint is None:
+        return f"interrupted after {done} steps; give checkpoint=PATH to be able to resume"
+    checkpoint.save(done, state, trace)
+    return (
+        f"interrupted after {done} steps; saved in {checkpoint.path}. "
+        "The same call with the same checkpoint goes on from there."
+    )
+
+
+@eqx.filter_jit
+def _advance(
+    algorithm: Algorithm[State],
+    state: State,
+    key: jax.Array,
+    start: jax.Array,
+    limit: jax.Array,
+    chunk: int,
+):
+    """Steps start … limit − 1; the scan has `chunk` places, those beyond the limit do nothing."""
+
+    def place(state, t):
+        def step(state):
+            return algorithm.step(state, jax.random.fold_in(key, t))
+
+        info = jax.eval_shape(step, state)[1]
+        blank = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), info)
+        return jax.lax.cond(t < limit, step, lambda state: (state, blank), state)
+
+    return jax.lax.scan(place, state, start + jnp.arange(chunk))

@@ -1,0 +1,139 @@
+"""How a long fit tells that it is alive: a bar on a terminal, plain lines elsewhere, or nothing."""
+
+from __future__ import annotations
+
+import abc
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+SECONDS_BETWEEN_LINES = 10.0
+
+
+class Meter(abc.ABC):
+    """Is told the number of finished steps and a few figures, between chunks."""
+
+    @abc.abstractmethod
+    def open(self, title: str, done: int, total: int) -> None:
+        """Begin, with `done` steps already behind us when a run is resumed."""
+
+    @abc.abstractmethod
+    def update(self, done: int, figures: Mapping[str, float]) -> None:
+        """Show the state after `done` steps."""
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """End, however the run ended."""
+
+
+class Silent(Meter):
+    """Shows nothing."""
+
+    def open(self, title: str, done: int, total: int) -> None:
+        """Show nothing."""
+
+    def update(self, done: int, figures: Mapping[str, float]) -> None:
+        """Show nothing."""
+
+    def close(self) -> None:
+        """Show nothing."""
+
+
+class Bar(Meter):
+    """A bar with the figures, speed and time left, for terminals."""
+
+    def __init__(self, console: Console) -> None:
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.completed}/{task.total}"),
+            TextColumn("{task.fields[figures]}"),
+            TimeRemainingColumn(),
+            console=console,
+        )
+
+    def open(self, title: str, done: int, total: int) -> None:
+        """Draw the bar."""
+        self._clock = _Clock(done)
+        self._task = self._progress.add_task(
+            title, total=total, completed=done, figures="compiling"
+        )
+        self._progress.start()
+
+    def update(self, done: int, figures: Mapping[str, float]) -> None:
+        """Move the bar."""
+        text = _figures(figures, self._clock.speed(done))
+        self._progress.update(self._task, completed=done, figures=text)
+
+    def close(self) -> None:
+        """Leave the bar as it stands."""
+        self._progress.stop()
+
+
+class Lines(Meter):
+    """A line on standard error every few seconds, for logs."""
+
+    def __init__(self, every: float = SECONDS_BETWEEN_LINES) -> None:
+        self._every = every
+
+    def open(self, title: str, done: int, total: int) -> None:
+        """Note the start."""
+        self._title, self._total, self._clock = title, total, _Clock(done)
+        self._told = time.monotonic()
+
+    def update(self, done: int, figures: Mapping[str, float]) -> None:
+        """Print a line unless the last one is recent."""
+        now = time.monotonic()
+        if now - self._told < self._every and done < self._total:
+            return
+        self._told = now
+        speed = self._clock.speed(done)
+        left = (self._total - done) / speed if speed else float("nan")
+        text = _figures(figures, speed)
+        print(  # noqa: T201
+            f"{self._title}: {done}/{self._total}  {text}  {left:.0f} s left", file=sys.stderr
+        )
+
+    def close(self) -> None:
+        """Print nothing more."""
+
+
+class _Clock:
+    """Steps per second since the start."""
+
+    def __init__(self, done: int) -> None:
+        self._done, self._start = done, time.monotonic()
+
+    def speed(self, done: int) -> float:
+        elapsed = time.monotonic() - self._start
+        return (done - self._done) / elapsed if elapsed > 0 else 0.0
+
+
+def meter(progress: Any) -> Meter:
+    """Turn the public `progress` argument into a meter.
+
+    None chooses by itself: a bar when standard error is a terminal, lines otherwise. False is
+    silent, True insists on showing something, and a `Meter` is used as it is.
+
+    Examples
+    --------
+    >>> type(meter(False)).__name__
+    'Silent'
+    """
+    if isinstance(progress, Meter):
+        return progress
+    if progress is False:
+        return Silent()
+    if progress is None or progress is True:
+        console = Console(stderr=True)
+        return Bar(console) if console.is_terminal else Lines()
+    raise ValueError(f"progress must be None, True, False or a Meter; got {progress!r}")
+
+
+def _figures(figures: Mapping[str, float], speed: float) -> str:
+    shown = [f"{name} {value:,.1f}" for name, value in figures.items()]
+    return "  ".join([*shown, f"{speed:.0f} steps/s"])

@@ -1,0 +1,174 @@
+"""Linear Gaussian mechanisms with the parameters integrated out: the BGe score.
+
+Geiger and Heckerman's model with the correction of Kuipers, Moffa and Heckerman (2014). With
+N rows, prior mean 0, prior weights α_μ and α_w, prior scale T = t I and
+
+    R = T + Σ_n (x_n − x̄)(x_n − x̄)ᵀ + N α_μ/(N + α_μ) x̄ x̄ᵀ,
+
+the log marginal likelihood of node j with the l parents P is, writing a = α_w − m,
+
+    f_j(P) = ½ log(α_μ/(N + α_μ)) + log Γ(½(N + a + l + 1)) − log Γ(½(a + l + 1)) − (N/2) log π
+             + ½(a + 2l + 1) log t + ½(N + a + l) log|R_PP| − ½(N + a + l + 1) log|R_{P∪j}|.
+
+All members of a Markov equivalence class get the same total. Rows in which node j was set from
+outside are left out of f_j, so N and R belong to the group of nodes that share a row mask.
+Everything is float64: differences of scores lose their meaning in float32.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float, Int, Shaped
+from scipy.special import gammaln
+
+_BATCH_ELEMENTS = 4_000_000  # matrix entries factorised at once: 32 MB
+
+
+@dataclass(frozen=True, eq=False)
+class LinearGaussian:
+    """The BGe evidence of every node given any parent set.
+
+    Attributes
+    ----------
+    scatter
+        Posterior scale matrices R, one per group of nodes that share a row mask.
+    rows
+        The number of rows N of each group.
+    group
+        For each node, the index of its group.
+    mean_weight, scale_weight
+        The prior weights α_μ and α_w; α_w > m + 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x = np.random.default_rng(0).standard_normal((50, 3))
+    >>> model = LinearGaussian.from_values(x)
+    >>> parents = np.array([[0, 1, 1], [0, 0, 0]], dtype=bool)
+    >>> model.local_scores(0, parents).shape
+    (2,)
+    """
+
+    scatter: Float[np.ndarray, "groups m m"]
+    rows: Int[np.ndarray, " groups"]
+    group: Int[np.ndarray, " m"]
+    mean_weight: float
+    scale_weight: float
+
+    @classmethod
+    def from_values(
+        cls,
+        values: Float[np.ndarray, "N m"],
+        intervened: Bool[np.ndarray, "N m"] | None = None,
+        *,
+        mean_weight: float = 1.0,
+        scale_weight: float | None = None,
+    ) -> LinearGaussian:
+        """Collect the sufficient statistics of a table, leaving out intervened entries."""
+        m = values.shape[1]
+        scale_weight = m + 2.0 if scale_weight is None else float(scale_weight)
+        if mean_weight <= 0 or scale_weight <= m + 1:
+            raise ValueError(
+                f"BGe needs mean_weight > 0 and scale_weight > m + 1 = {m + 1}; "
+                f"got {mean_weight} and {scale_weight}"
+            )
+        if intervened is None:
+            intervened = np.zeros(values.shape, dtype=bool)
+        masks, group = np.unique(~intervened, axis=1, return_inverse=True)
+        t = mean_weight * (scale_weight - m - 1) / (mean_weight + 1)
+        scatter = np.stack(
+            [_posterior_scale(values[mask], mean_weight, t) for mask in masks.T], axis=0
+        )
+        return cls(
+            scatter, masks.sum(axis=0), group.reshape(-1), float(mean_weight), float(scale_weight)
+        )
+
+    @property
+    def m(self) -> int:
+        """The number of variables."""
+        return self.scatter.shape[-1]
+
+    @property
+    def prior_scale(self) -> float:
+        """The prior scale t of T = t I."""
+        return self.mean_weight * (self.scale_weight - self.m - 1) / (self.mean_weight + 1)
+
+    def local_scores(
+        self, node: int, parents: Shaped[np.ndarray, "S m"]
+    ) -> Float[np.ndarray, " S"]:
+        """f_node(P) for each parent set P, given as the rows of a 0/1 matrix."""
+        chosen = parents.astype(bool)
+        if chosen[:, node].any():
+            raise ValueError(f"node {node} is among its own parents")
+        family = chosen.copy()
+        family[:, node] = True
+        group = self.group[node]
+        return self._assemble(
+            self.rows[group],
+            chosen.sum(axis=1),
+            subdeterminants(self.scatter[group], chosen),
+            subdeterminants(self.scatter[group], family),
+        )
+
+    def score_tables(self) -> Float[np.ndarray, "m subsets"]:
+        """f_j(S) for every node and every subset S, indexed by bit mask; −∞ where j ∈ S.
+
+        One determinant per subset and group serves all nodes of the group, since a family P ∪ j is
+        itself a subset.
+        """
+        m = self.m
+        codes = np.arange(2**m)
+        members = (codes[:, None] >> np.arange(m)) & 1 == 1
+        size = members.sum(axis=1)
+        logdet = np.stack([subdeterminants(scatter, members) for scatter in self.scatter])
+        table = np.full((m, 2**m), -np.inf)
+        for j, g in enumerate(self.group):
+            own = members[:, j]
+            without = codes[~own]
+            table[j, without] = self._assemble(
+                self.rows[g], size[~own], logdet[g, without], logdet[g, without | (1 << j)]
+            )
+        return table
+
+    def _assemble(self, n, size, logdet_parents, logdet_family):
+        a = self.scale_weight - self.m
+        return (
+            0.5 * np.log(self.mean_weight / (n + self.mean_weight))
+            + gammaln(0.5 * (n + a + size + 1))
+            - gammaln(0.5 * (a + size + 1))
+            - 0.5 * n * np.log(np.pi)
+            + 0.5 * (a + 2 * size + 1) * np.log(self.prior_scale)
+            + 0.5 * (n + a + size) * logdet_parents
+            - 0.5 * (n + a + size + 1) * logdet_family
+        )
+
+
+def subdeterminants(
+    matrix: Float[np.ndarray, "m m"], members: Bool[np.ndarray, "S m"]
+) -> Float[np.ndarray, " S"]:
+    """The log determinants of the principal submatrices that the rows of `members` pick out.
+
+    Rows and columns outside a set are replaced by the identity's, which leaves the determinant.
+    """
+    m = matrix.shape[0]
+    out = np.empty(len(members))
+    step = max(1, _BATCH_ELEMENTS // m**2)
+    identity = np.eye(m)
+    for start in range(0, len(members), step):
+        inside = members[start : start + step]
+        both = inside[:, :, None] & inside[:, None, :]
+        out[start : start + step] = np.linalg.slogdet(np.where(both, matrix, identity))[1]
+    return out
+
+
+def _posterior_scale(x: Float[np.ndarray, "n m"], mean_weight: float, t: float) -> np.ndarray:
+    """R of the module's docstring, for the rows of one group."""
+    n, m = x.shape
+    if n == 0:
+        return t * np.eye(m)
+    centre = x.mean(axis=0)
+    deviations = x - centre
+    shrink = n * mean_weight / (n + mean_weight)
+    return t * np.eye(m) + deviations.T @ deviations + shrink * np.outer(centre, centre)

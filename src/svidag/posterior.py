@@ -1,0 +1,230 @@
+"""The posterior over causal graphs: what every fit returns and all that follows it reads.
+
+How the graphs are known, exactly or by sampling, is a `GraphLaw`; a `Posterior` adds the names
+and answers questions about arrows, adjacencies, ancestors, graphs and equivalence classes.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float, UInt8
+from scipy.special import logsumexp
+
+from svidag.data import Dataset
+from svidag.graph import ancestors, cpdags, topological_order
+
+DRAWS = 2000  # draws behind a summary that has no closed form: standard error at most 0.011
+
+
+class GraphLaw(abc.ABC):
+    """A distribution over DAGs with m nodes."""
+
+    @abc.abstractmethod
+    def sample(self, n: int, seed: int) -> UInt8[np.ndarray, "n m m"]:
+        """Independent draws of A."""
+
+    @abc.abstractmethod
+    def edge_probabilities(self) -> Float[np.ndarray, "m m"]:
+        """P(i → j)."""
+
+    @abc.abstractmethod
+    def log_probability(self, graphs: UInt8[np.ndarray, "S m m"]) -> Float[np.ndarray, " S"] | None:
+        """log P(A) of given graphs; None where only draws can tell."""
+
+
+class MechanismLaw(abc.ABC):
+    """p(θ | A, D): how effects follow from their causes, given the graph; in original units."""
+
+    @abc.abstractmethod
+    def parameters(
+        self, graph: UInt8[np.ndarray, "m m"], n: int, seed: int
+    ) -> dict[str, np.ndarray]:
+        """Draw the parameters n times; each array has the draws on its first axis."""
+
+    @abc.abstractmethod
+    def log_likelihood(
+        self, graphs: UInt8[np.ndarray, "S m m"], rows: Float[np.ndarray, "N m"], seed: int
+    ) -> Float[np.ndarray, "S N"]:
+        """log p(row | A, θ) with one draw of θ for each graph."""
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnGraphs(GraphLaw):
+    """A distribution on a list of graphs, each with its probability."""
+
+    graphs: UInt8[np.ndarray, "k m m"]
+    probability: Float[np.ndarray, " k"]
+
+    def sample(self, n: int, seed: int) -> UInt8[np.ndarray, "n m m"]:
+        """Independent draws from the list."""
+        rng = np.random.default_rng(seed)
+        return self.graphs[rng.choice(len(self.graphs), size=n, p=self.probability)]
+
+    def edge_probabilities(self) -> Float[np.ndarray, "m m"]:
+        """The weighted share of graphs with the edge."""
+        return np.einsum("k,kij->ij", self.probability, self.graphs.astype(float))
+
+    def log_probability(self, graphs: UInt8[np.ndarray, "S m m"]) -> Float[np.ndarray, " S"]:
+        """The log of the summed probability of equal graphs in the list."""
+        known: dict[bytes, float] = {}
+        for graph, p in zip(self.graphs, self.probability, strict=True):
+            known[graph.tobytes()] = known.get(graph.tobytes(), 0.0) + float(p)
+        with np.errstate(divide="ignore"):
+            return np.log([known.get(np.ascontiguousarray(g).tobytes(), 0.0) for g in graphs])
+
+
+@dataclass(frozen=True, eq=False)
+class RankedGraph:
+    """A graph, labelled by cause and effect, and its posterior probability."""
+
+    graph: pd.DataFrame
+    probability: float
+
+
+@dataclass(frozen=True, eq=False)
+class ClassProbabilities:
+    """How often an adjacency is directed, or left open, in the equivalence class of a draw.
+
+    Attributes
+    ----------
+    directed
+        P(i → j is compelled): the arrow is in every member of the draw's Markov class.
+    undirected
+        P(i — j is reversible): adjacent, with members of the class pointing either way.
+    most_probable
+        The CPDAG with the largest share of draws; an undirected i — j is 1 in both cells.
+    probability
+        That share.
+    """
+
+    directed: pd.DataFrame
+    undirected: pd.DataFrame
+    most_probable: pd.DataFrame
+    probability: float
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """p(A | data, beliefs) over labelled causal graphs.
+
+    Attributes
+    ----------
+    names
+        Variable names, in the order of the axes of every array.
+    law
+        The distribution over graphs.
+    mechanisms
+        The distribution over parameters given a graph, where the fit has one.
+    log_evidence
+        log p(D) under the model, where it is known.
+    diagnostics
+        What the fit reports about itself.
+
+    Examples
+    --------
+    >>> import svidag
+    >>> example = svidag.datasets.synthetic(m=4, edges=3, n=100, seed=1)
+    >>> posterior = svidag.exact.posterior(example.data)
+    >>> posterior.sample(5).shape
+    (5, 4, 4)
+    >>> posterior.edge_probabilities().index.name
+    'cause'
+    """
+
+    names: tuple[str, ...]
+    law: GraphLaw
+    mechanisms: MechanismLaw | None = None
+    log_evidence: float | None = None
+    diagnostics: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+
+    def sample(self, n: int, seed: int = 0) -> UInt8[np.ndarray, "n m m"]:
+        """Draw n graphs; ``draws[s, i, j] = 1`` means i → j in draw s."""
+        if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
+            raise ValueError(f"n must be a positive whole number of draws; got {n!r}")
+        return self.law.sample(int(n), seed)
+
+    def edge_probabilities(self) -> pd.DataFrame:
+        """P(cause → effect | data) for every ordered pair."""
+        return self._labelled(self.law.edge_probabilities())
+
+    def adjacency_probabilities(self) -> pd.DataFrame:
+        """P(i → j or j → i | data): the sum of both directions, which exclude each other."""
+        edges = self.law.edge_probabilities()
+        return self._labelled(edges + edges.T)
+
+    def ancestor_probabilities(self, n: int = DRAWS, seed: int = 0) -> pd.DataFrame:
+        """P(a directed path leads from cause to effect | data), from n draws."""
+        return self._labelled(ancestors(self.sample(n, seed)).mean(axis=0))
+
+    def top_graphs(self, k: int = 10, n: int = DRAWS, seed: int = 0) -> list[RankedGraph]:
+        """Rank the k most probable of the graphs seen in n draws.
+
+        Their probabilities are exact where the posterior is, shares of the draws otherwise. A graph
+        of probability p is missed by all draws with probability (1 − p)ⁿ.
+        """
+        distinct, count = np.unique(self.sample(n, seed), axis=0, return_counts=True)
+        log_p = self.law.log_probability(distinct)
+        probability = count / n if log_p is None else np.exp(log_p)
+        best = np.argsort(-probability, kind="stable")[:k]
+        return [RankedGraph(self._labelled(distinct[b]), float(probability[b])) for b in best]
+
+    def cpdag(self, n: int = DRAWS, seed: int = 0) -> ClassProbabilities:
+        """Summarise the Markov equivalence classes of n draws.
+
+        Observational data cannot tell the members of a class apart, so an arrow counts as decided
+        only as far as it is directed here.
+        """
+        classes = cpdags(self.sample(n, seed)).astype(bool)
+        both = classes & classes.swapaxes(1, 2)
+        distinct, count = np.unique(classes, axis=0, return_counts=True)
+        return ClassProbabilities(
+            directed=self._labelled((classes & ~both).mean(axis=0)),
+            undirected=self._labelled(both.mean(axis=0)),
+            most_probable=self._labelled(distinct[count.argmax()].astype(np.uint8)),
+            probability=float(count.max() / n),
+        )
+
+    def parameters(
+        self, graph: pd.DataFrame | np.ndarray, n: int = 100, seed: int = 0
+    ) -> dict[str, np.ndarray]:
+        """Draw the mechanisms' parameters n times, given a graph."""
+        return self._mechanisms().parameters(self._adjacency(graph), n, seed)
+
+    def predictive_log_likelihood(
+        self, rows: Any, n: int = 200, seed: int = 0
+    ) -> Float[np.ndarray, " N"]:
+        """log p(row | data) of rows that the fit has not seen, averaged over graphs and parameters.
+
+        log n⁻¹ Σ_s p(row | A_s, θ_s), in the units of the table.
+        """
+        values = Dataset.from_any(rows, names=None if hasattr(rows, "columns") else self.names)
+        if values.names != self.names:
+            raise ValueError(f"rows must have the columns {self.names}; got {values.names}")
+        terms = self._mechanisms().log_likelihood(self.sample(n, seed), values.values, seed)
+        return logsumexp(terms, axis=0) - np.log(n)
+
+    def _mechanisms(self) -> MechanismLaw:
+        if self.mechanisms is None:
+            raise ValueError("this posterior is over graphs alone: it has no mechanisms to draw")
+        return self.mechanisms
+
+    def _adjacency(self, graph: pd.DataFrame | np.ndarray) -> UInt8[np.ndarray, "m m"]:
+        if isinstance(graph, pd.DataFrame):
+            graph = graph.loc[list(self.names), list(self.names)].to_numpy()
+        graph = np.asarray(graph)
+        topological_order(graph)  # raises, naming a cycle
+        return graph.astype(np.uint8)
+
+    def _labelled(self, matrix: np.ndarray) -> pd.DataFrame:
+        return pd.DataFrame(
+            matrix,
+            index=pd.Index(self.names, name="cause"),
+            columns=pd.Index(self.names, name="effect"),
+        )

@@ -1,0 +1,201 @@
+"""The loop on a toy algorithm: chunks, stop rules, checkpoints, rejected steps, interruption."""
+
+import io
+import re
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jaxtyping import Array
+
+from svidag.inference import loop
+from svidag.inference.checkpoint import FORMAT, Checkpoint, read_archive, write_archive
+from svidag.inference.loop import Algorithm, FitError, Interrupted, Schedule, Status, run
+from svidag.inference.progress import Lines, Meter, Silent, meter
+
+traces = []
+
+
+class WalkState(eqx.Module):
+    place: Array
+    rejected: Array
+
+
+class Walk(Algorithm[WalkState]):
+    """A random walk that is not finite beyond `wall` steps."""
+
+    wall: Array
+
+    def init(self, key):
+        return WalkState(jax.random.normal(key, (3,)), jnp.zeros((), jnp.int32))
+
+    def step(self, state, key):
+        traces.append(None)
+        place = state.place + jax.random.normal(key, (3,))
+        fine = jnp.linalg.norm(place) < self.wall
+        state = WalkState(
+            jnp.where(fine, place, state.place), jnp.where(fine, 0, state.rejected + 1)
+        )
+        return state, {"height": place[0], "rejected": state.rejected}
+
+
+def walk(wall=jnp.inf):
+    return Walk(jnp.asarray(wall))
+
+
+class Recorder(Meter):
+    def __init__(self, interrupt_at=None):
+        self.seen, self.closed, self._interrupt_at = [], 0, interrupt_at
+
+    def open(self, title, done, total):
+        self.opened = (title, done, total)
+
+    def update(self, done, figures):
+        self.seen.append((done, dict(figures)))
+        if self._interrupt_at is not None and done >= self._interrupt_at:
+            raise KeyboardInterrupt
+
+    def close(self):
+        self.closed += 1
+
+
+def outcome(seed=0, steps=230, meter=None, checkpoint=None, **schedule):
+    return run(
+        walk(), seed, Schedule(steps, **schedule), meter=meter or Silent(), checkpoint=checkpoint
+    )
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 50, 1000])
+def test_the_chunk_size_changes_nothing(chunk):
+    plain, chunked = outcome(chunk=23), outcome(chunk=chunk)
+    assert (plain.state.place == chunked.state.place).all()
+    assert (plain.trace["height"] == chunked.trace["height"]).all()
+    assert len(chunked.trace["height"]) == chunked.steps == 230
+
+
+def test_a_stop_rule_acts_at_the_same_step_whatever_the_chunk():
+    def stop(trace):
+        return len(trace["height"]) >= 150
+
+    ends = [outcome(steps=1000, chunk=c, stop=stop) for c in (9, 64, 300)]
+    assert [e.steps for e in ends] == [200, 200, 200]
+    assert {e.status for e in ends} == {Status.CONVERGED}
+    assert (ends[0].state.place == ends[2].state.place).all()
+
+
+def test_seeds_differ_and_repeat():
+    assert (outcome(seed=1).state.place == outcome(seed=1).state.place).all()
+    assert (outcome(seed=1).state.place != outcome(seed=2).state.place).any()
+
+
+def test_one_trace_serves_all_fits_of_one_shape():
+    outcome(chunk=31)
+    before = len(traces)
+    outcome(seed=5, chunk=31, steps=400)
+    assert len(traces) == before
+
+
+def test_a_resumed_run_equals_one_left_alone(tmp_path):
+    checkpoint = Checkpoint(tmp_path / "run.npz", {"seed": 0}, every=0.0)
+    with pytest.raises(Interrupted, match=r"saved in .*run\.npz.*goes on"):
+        outcome(meter=Recorder(interrupt_at=90), checkpoint=checkpoint, chunk=30)
+    recorder = Recorder()
+    resumed = outcome(meter=recorder, checkpoint=checkpoint, chunk=30)
+    assert recorder.opened[1] == 90
+    plain = outcome(chunk=30)
+    assert (resumed.state.place == plain.state.place).all()
+    assert (resumed.trace["height"] == plain.trace["height"]).all()
+    again = outcome(checkpoint=checkpoint, chunk=30)  # finished: nothing left to do
+    assert (again.state.place == plain.state.place).all()
+
+
+def test_interruption_without_a_checkpoint_says_what_to_do():
+    recorder = Recorder(interrupt_at=50)
+    with pytest.raises(Interrupted, match="checkpoint=PATH"):
+        outcome(meter=recorder)
+    assert recorder.closed == 1
+
+
+def test_a_checkpoint_of_another_fit_is_refused_by_name(tmp_path):
+    path = tmp_path / "run.npz"
+    outcome(checkpoint=Checkpoint(path, {"seed": 0, "tau": 0.1}))
+    with pytest.raises(ValueError, match=r"another fit \(tau: 0.1 there, 0.2 now\)"):
+        outcome(checkpoint=Checkpoint(path, {"seed": 0, "tau": 0.2}))
+
+
+def test_damaged_and_foreign_checkpoints_are_refused(tmp_path):
+    path = tmp_path / "run.npz"
+    outcome(checkpoint=Checkpoint(path, {}))
+    whole = path.read_bytes()
+    cut = len(whole) // 2
+    flipped = whole[:cut] + bytes([whole[cut] ^ 0xFF]) + whole[cut + 1 :]
+    for content in (b"", whole[:cut], flipped, b"not an archive", _pickled()):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=re.escape(str(path))):
+            outcome(checkpoint=Checkpoint(path, {}))
+
+
+def _pickled() -> bytes:
+    file = io.BytesIO()
+    np.savez(file, header=np.array([{"format": FORMAT}], dtype=object))
+    return file.getvalue()
+
+
+def test_a_checkpoint_of_another_shape_is_refused(tmp_path):
+    path = tmp_path / "run.npz"
+    write_archive(
+        path,
+        {"format": FORMAT, "step": 3, "fingerprint": {}},
+        {"state.place": np.zeros(4, np.float32), "state.rejected": np.zeros((), np.int32)},
+    )
+    with pytest.raises(ValueError, match=r"does not hold the state\.place"):
+        outcome(checkpoint=Checkpoint(path, {}))
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path):
+    path = tmp_path / "a.npz"
+    write_archive(path, {"format": "x"}, {"a": np.arange(3)})
+    with pytest.raises(ValueError, match="Object arrays"):
+        write_archive(path, {"format": "x"}, {"a": np.array([object()])})
+    assert (read_archive(path, "x")[1]["a"] == np.arange(3)).all()
+    assert [p.name for p in tmp_path.iterdir()] == ["a.npz"]
+
+
+def test_too_many_rejected_steps_stop_the_fit():
+    with pytest.raises(FitError, match="20 steps in a row were not finite") as raised:
+        run(walk(0.0), 0, Schedule(1000, max_rejected=20), meter=Silent())
+    assert raised.value.status is Status.DIVERGED
+
+
+def test_the_meter_is_told_the_figures_and_closed():
+    recorder = Recorder()
+    result = outcome(meter=recorder, chunk=100, figures=(("height", "h"),))
+    assert recorder.seen[-1] == (230, {"h": result.trace["height"][-1]})
+    assert recorder.closed == 1
+
+
+def test_lines_are_plain_and_sparse(capsys):
+    lines = Lines(every=1e9)
+    lines.open("fit", 0, 10)
+    lines.update(5, {"ELBO": -3.0})
+    lines.update(10, {"ELBO": -2.5})
+    lines.close()
+    out = capsys.readouterr()
+    assert out.out == ""
+    assert out.err.count("\n") == 1
+    assert "fit: 10/10  ELBO -2.5" in out.err
+
+
+def test_the_progress_argument():
+    assert isinstance(meter(False), Silent)
+    assert isinstance(meter(None), Lines)  # tests have no terminal
+    own = Recorder()
+    assert meter(own) is own
+    with pytest.raises(ValueError, match="progress must be"):
+        meter("yes")
+
+
+def test_the_grid_is_part_of_the_contract():
+    assert loop.GRID == 100
