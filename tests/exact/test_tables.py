@@ -93,9 +93,7 @@ def test_evidence_of_an_order_sums_over_all_its_parent_sets(prior):
 
 def test_an_order_against_a_required_edge_has_no_evidence():
     model = LinearGaussian.from_values(sample())
-    tables = tabulate(
-        model, Prior(required=[("c", "d")]).bind(NAMES), everyone(4), slack=np.inf
-    )
+    tables = tabulate(model, Prior(required=[("c", "d")]).bind(NAMES), everyone(4), slack=np.inf)
     assert tables.log_evidence(np.array([3, 2, 1, 0])) == -np.inf
     assert np.isfinite(tables.log_evidence(np.array([2, 3, 1, 0])))
 
@@ -155,9 +153,7 @@ def test_a_sketch_with_steady_drift_is_made_good_by_a_few_exact_sets():
 def test_what_carries_weight_is_what_the_sum_given_an_order_says():
     model, beliefs = LinearGaussian.from_values(sample()), Prior().bind(NAMES)
     blank = [NodeTable.empty(chosen) for chosen in everyone(4)]
-    tables = ScoreTables.assemble(
-        grow(model, beliefs, blank, slack=np.inf, sketch=True), beliefs
-    )
+    tables = ScoreTables.assemble(grow(model, beliefs, blank, slack=np.inf, sketch=True), beliefs)
     orders = np.array([[0, 1, 2, 3], [1, 0, 3, 2]])
     margin = 3.0
     found = weighty(tables, orders, margin=margin)
@@ -176,7 +172,7 @@ def test_what_carries_weight_is_what_the_sum_given_an_order_says():
 
 
 def test_neighbours_are_one_candidate_away_and_fit_the_order():
-    model, beliefs = LinearGaussian.from_values(sample()), Prior().bind(NAMES)
+    beliefs = Prior().bind(NAMES)
     tables = ScoreTables.assemble([NodeTable.empty(chosen) for chosen in everyone(4)], beliefs)
     graphs = np.zeros((1, 4, 4), dtype=np.uint8)
     graphs[0, 0, 2] = 1

@@ -10,7 +10,7 @@ nothing presses any more, the long chains run.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -73,7 +73,9 @@ class TableSettings:
     doubt: float = 3.0
     powers: tuple[float, ...] = (0.3, 1.0)
     rounds: int = 8
-    trial: Schedule = Schedule(chains=2, burn_in=300, orders=100, thin=10)
+    trial: Schedule = field(
+        default_factory=lambda: Schedule(chains=2, burn_in=300, orders=100, thin=10)
+    )
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ the node's column, integrating w and σ² out leaves
     f_j(S | λ) = log Γ(1 + N/2) − (N/2) log 2π + (q/2) log λ − ½ log|G + λI|
                  − (1 + N/2) log(1 + ½ (yᵀy − yᵀΦᵀ (G + λI)⁻¹ Φ y)),
 
-and f_j(S) is the log of the mean of exp f_j(S | λ). How strongly an effect follows its causes is not
-known beforehand: with λ = 1 alone, strong nonlinear effects are charged too much for their weights.
+and f_j(S) is the log of the mean of exp f_j(S | λ). How strongly an effect follows its causes is
+not known beforehand; with λ = 1 alone, strong effects are charged too much for their weights.
 
 One direction matrix serves all parent sets: its rows for S, with each column scaled to unit length.
 Drawn afresh for every set, directions would make the evidence of irrelevant parents a lottery, and
@@ -218,7 +218,9 @@ def _keyed(seed: int, purpose: str, name: str) -> np.random.Generator:
 
 def _by_set(group: np.ndarray, parents: np.ndarray) -> Iterator[np.ndarray]:
     """The positions of the pairs that share both their parent set and their rows."""
-    keys = np.hstack([np.packbits(parents, axis=1), group[:, None].astype(np.uint16).view(np.uint8)])
+    keys = np.hstack(
+        [np.packbits(parents, axis=1), group[:, None].astype(np.uint16).view(np.uint8)]
+    )
     _, which = np.unique(keys, axis=0, return_inverse=True)
     order = np.argsort(which.reshape(-1), kind="stable")
     ends = np.flatnonzero(np.diff(which.reshape(-1)[order])) + 1

@@ -33,7 +33,7 @@ def weighty(
 
 
 def sketched_share(tables: ScoreTables, orders: Int[np.ndarray, "S m"]) -> float:
-    """The largest mean probability, over nodes, that the parent set is one that was only sketched."""
+    """The mean probability over orders that a node's parent set was only sketched; worst node."""
     shares = []
     for j, node in enumerate(tables.nodes):
         cells = tables.cells(j)

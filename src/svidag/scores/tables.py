@@ -1,11 +1,11 @@
 """Tables of log weights over parent sets, one per node, looked up by bit mask.
 
-For node j with candidate parents C_j, bit b of a mask stands for the b-th candidate. The table holds
+For node j with candidate parents C_j, bit b of a mask stands for the b-th candidate. A table holds
 
-    w_j(S) = f_j(S) + Σ_{i∈S} logit p_ij        (−∞ where S was not scored or lacks a required parent)
+    w_j(S) = f_j(S) + Σ_{i∈S} logit p_ij
 
-and its sum over subsets, log Σ_{S⊆U} exp w_j(S) for every U ⊆ C_j (a zeta transform), so that given
-an order with predecessors U of j
+(−∞ where S was not scored or lacks a required parent) and its sum over subsets,
+log Σ_{S⊆U} exp w_j(S) for every U ⊆ C_j (a zeta transform). Given an order with predecessors U of j,
 
     log p(D_j | U) = Σ_{i∈U} log(1 − p_ij) + log Σ_{S⊆U∩C_j} exp w_j(S)
 
@@ -163,9 +163,7 @@ class ScoreTables:
         """Where a node's part lies."""
         return slice(int(self.offsets[node]), int(self.offsets[node + 1]))
 
-    def predecessors(
-        self, node: int, orders: Int[np.ndarray, "S m"]
-    ) -> Int[np.ndarray, " S"]:
+    def predecessors(self, node: int, orders: Int[np.ndarray, "S m"]) -> Int[np.ndarray, " S"]:
         """The mask of the candidates that precede a node in each order."""
         rank = np.argsort(orders, axis=1)
         return (rank < rank[:, node, None]) @ self.bits[:, node]
