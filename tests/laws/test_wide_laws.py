@@ -36,11 +36,12 @@ def features(x, parents, names, units, seed):
     return np.hstack([0.5 * x[:, list(parents)], np.full((len(x), 1), 0.5), hidden])
 
 
+@pytest.mark.parametrize("units", [12, 60], ids=["by features", "by rows"])
 @pytest.mark.parametrize("parents", [(0,), (0, 1), (0, 1, 3)])
-def test_evidence_is_a_mixture_of_multivariate_t_densities(parents):
+def test_evidence_is_a_mixture_of_multivariate_t_densities(parents, units):
     x = sample()
-    model = WideNetwork.from_values(x, NAMES, units=12, seed=5)
-    phi = features(x, parents, NAMES, 12, 5)
+    model = WideNetwork.from_values(x, NAMES, units=units, seed=5)
+    phi = features(x, parents, NAMES, units, 5)
     given = [
         multivariate_t.logpdf(x[:, 2], shape=np.eye(len(x)) + phi @ phi.T / precision, df=2)
         for precision in PRECISIONS

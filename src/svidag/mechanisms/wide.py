@@ -135,44 +135,20 @@ class WideNetwork:
         nodes: Int[np.ndarray, " targets"],
         scratch: Float[np.ndarray, " room"],
     ) -> Float[np.ndarray, " targets"]:
-        """f_j(S) of nodes that share their rows, for one parent set.
-
-        In the Cholesky factor of the Gram matrix of features and targets together, the rows of the
-        targets hold (G + λI)^(−½) Φ y, so one factorisation gives determinant and fit.
-        """
-        gram, n = self._gram(parents, nodes, scratch)
-        q = len(gram) - len(nodes)
-        precisions = np.array(PRECISIONS)
-        ridged = np.repeat(gram[None], len(precisions), axis=0)
-        diagonal = np.arange(len(gram))
-        ridged[:, diagonal[:q], diagonal[:q]] += precisions[:, None]
-        ridged[:, diagonal[q:], diagonal[q:]] += 1.0
-        factors = np.linalg.cholesky(ridged)
-        residual = np.diag(gram)[q:] - (factors[:, q:, :q] ** 2).sum(axis=2)
-        diagonals = np.diagonal(factors, axis1=1, axis2=2)[:, :q]
-        volume = q / 2 * np.log(precisions) - np.log(diagonals).sum(axis=1)
-        given = volume[:, None] - (1 + n / 2) * np.log1p(residual / 2)
-        constant = gammaln(1 + n / 2) - n / 2 * np.log(2 * np.pi) - np.log(len(precisions))
-        return constant + np.logaddexp.reduce(given)
-
-    def _gram(self, parents, nodes, scratch):
-        """Inner products of the features and then the targets over the rows that count; N."""
-        weights = self._weights(parents)
-        q, width = len(weights), len(parents) + 1
+        """f_j(S) of nodes that share their rows, for one parent set."""
         kept = self.kept[self.group[nodes[0]]]
         rows = slice(None) if kept.all() else np.flatnonzero(kept)
         inputs = np.vstack([self.columns[parents][:, rows], np.ones((1, int(kept.sum())))])
         targets = self.columns[nodes][:, rows]
-        gram = np.zeros((q + len(nodes), q + len(nodes)))
-        for start in range(0, inputs.shape[1], _ROWS_AT_ONCE):
-            block = slice(start, min(start + _ROWS_AT_ONCE, inputs.shape[1]))
-            length = block.stop - block.start
-            joint = scratch[: len(gram) * length].reshape(len(gram), length)
-            np.matmul(weights, inputs[:, block], out=joint[:q])
-            np.maximum(joint[width:q], 0.0, out=joint[width:q])
-            joint[q:] = targets[:, block]
-            gram += joint @ joint.T
-        return gram, inputs.shape[1]
+        weights = self._weights(parents)
+        n = inputs.shape[1]
+        if n < len(weights):
+            volume, residual = _fit_by_rows(weights, inputs, targets)
+        else:
+            volume, residual = _fit_by_features(weights, inputs, targets, scratch)
+        given = volume[:, None] - (1 + n / 2) * np.log1p(residual / 2)
+        constant = gammaln(1 + n / 2) - n / 2 * np.log(2 * np.pi) - np.log(len(PRECISIONS))
+        return constant + np.logaddexp.reduce(given)
 
     def _weights(self, parents: Int[np.ndarray, " l"]) -> Float[np.ndarray, "features inputs"]:
         """What multiplies (x_S, 1) before the units' max(0, ·): one row per feature."""
@@ -183,6 +159,62 @@ class WideNetwork:
         scale = np.sqrt(2 / len(self.thresholds))
         units = np.vstack([chosen / np.linalg.norm(chosen, axis=0), -self.thresholds])
         return np.vstack([plain, scale * units.T])
+
+
+def _fit_by_features(weights, inputs, targets, scratch):
+    """(q/2) log λ − ½ log|G + λI| and yᵀy − yᵀΦᵀ(G + λI)⁻¹Φy for every λ."""
+    q = len(weights)
+    gram = np.zeros((q + len(targets),) * 2)
+    for start in range(0, inputs.shape[1], _ROWS_AT_ONCE):
+        block = slice(start, start + _ROWS_AT_ONCE)
+        joint = _joint(weights, inputs[:, block], targets[:, block], scratch)
+        gram += joint @ joint.T
+    volume, projected = _factorise(gram, q, np.ones(len(PRECISIONS)))
+    return volume, np.diag(gram)[q:] - projected
+
+
+def _fit_by_rows(weights, inputs, targets):
+    """The same from K = ΦᵀΦ, cheaper when features outnumber the N rows.
+
+    (N/2) log λ − ½ log|K + λI| and λ yᵀ(K + λI)⁻¹y.
+    """
+    n, q = inputs.shape[1], len(weights)
+    features = _joint(weights, inputs, targets[:0], np.empty(q * n))
+    gram = np.zeros((n + len(targets),) * 2)
+    gram[:n, :n] = features.T @ features
+    gram[n:, :n] = targets
+    gram[n:, n:] = targets @ targets.T
+    volume, projected = _factorise(gram, n, 1 / np.array(PRECISIONS))
+    return volume, np.array(PRECISIONS)[:, None] * projected
+
+
+def _joint(weights, inputs, targets, scratch):
+    """Features and then targets over a block of rows, in the scratch memory."""
+    q, width, length = len(weights), len(inputs), inputs.shape[1]
+    height = q + len(targets)
+    joint = scratch[: height * length].reshape(height, length)
+    np.matmul(weights, inputs, out=joint[:q])
+    np.maximum(joint[width:q], 0.0, out=joint[width:q])
+    joint[q:] = targets
+    return joint
+
+
+def _factorise(gram, q, scale):
+    """(q/2) log λ − ½ log|A + λI| and b(A + λI)⁻¹bᵀ, A the leading block and b a row below it.
+
+    In the Cholesky factor of the whole, the rows below A + λI are b (A + λI)^(−½), so that one
+    factorisation gives both. `scale` times what stands below A keeps the whole positive definite.
+    """
+    precisions = np.array(PRECISIONS)
+    whole = np.repeat(gram[None], len(precisions), axis=0)
+    whole[:, q:, q:] *= scale[:, None, None]
+    at = np.arange(len(gram))
+    whole[:, at[:q], at[:q]] += precisions[:, None]
+    whole[:, at[q:], at[q:]] += 1.0
+    factors = np.linalg.cholesky(whole)
+    log_diagonal = np.log(np.diagonal(factors, axis1=1, axis2=2)[:, :q])
+    volume = q / 2 * np.log(precisions) - log_diagonal.sum(axis=1)
+    return volume, (factors[:, q:, :q] ** 2).sum(axis=2)
 
 
 def named_directions(names: Sequence[str], units: int, seed: int) -> Float[np.ndarray, "m F"]:

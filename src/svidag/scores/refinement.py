@@ -12,6 +12,8 @@ from jaxtyping import Bool, Float, Int, UInt8
 from svidag.prior import EdgePrior
 from svidag.scores.tables import FamilyScores, ScoreTables, subset_sums
 
+_OFTEN = 4  # a node's commonest parent sets, to which outside parents are tried
+
 
 def weighty(
     tables: ScoreTables, orders: Int[np.ndarray, "S m"], *, margin: float
@@ -72,9 +74,9 @@ def pressing(
 ) -> Float[np.ndarray, "m m"]:
     """What adding i, no candidate of j, to j's parents in a drawn graph gains, if above `gain`.
 
-    The best over the distinct parent sets of j among the draws, in nats with the prior's odds; −∞
-    where nothing reaches `gain`. Only variables that precede j in the draw's order are tried, and
-    of these only pairs in `among`, if given.
+    The best over the parent sets that j has most often among the draws, in nats with the prior's
+    odds; −∞ where nothing reaches `gain`. Only variables that precede j in a draw with that set are
+    tried, and of these only pairs in `among`, if given.
     """
     tried = prior.free & (tables.bits == 0)
     nodes, sets, added = _outside(tried if among is None else tried & among, graphs, orders)
@@ -88,15 +90,17 @@ def pressing(
 
 
 def _outside(tried, graphs, orders):
-    """Distinct (node, parent set, predecessor to be tried) among the draws."""
+    """Each node with its commonest parent sets among the draws and the predecessors to be tried."""
     rank = np.argsort(orders, axis=1)
     nodes, sets, added = [], [], []
     for j in range(len(tried)):
         before = (rank < rank[:, j, None]) & tried[:, j]
-        distinct, which = np.unique(graphs[:, :, j].astype(bool), axis=0, return_inverse=True)
-        for s, parents in enumerate(distinct):
+        distinct, which, count = np.unique(
+            graphs[:, :, j].astype(bool), axis=0, return_inverse=True, return_counts=True
+        )
+        for s in np.argsort(-count, kind="stable")[:_OFTEN]:
             i = np.flatnonzero(before[which.reshape(-1) == s].any(axis=0))
             nodes.append(np.full(len(i), j))
-            sets.append(np.repeat(parents[None], len(i), axis=0))
+            sets.append(np.repeat(distinct[s : s + 1], len(i), axis=0))
             added.append(i)
     return np.concatenate(nodes), np.concatenate(sets), np.concatenate(added)

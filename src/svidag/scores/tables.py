@@ -5,7 +5,7 @@ For node j with candidate parents C_j, bit b of a mask stands for the b-th candi
     w_j(S) = f_j(S) + Σ_{i∈S} logit p_ij
 
 (−∞ where S was not scored or lacks a required parent) and its sum over subsets,
-log Σ_{S⊆U} exp w_j(S) for every U ⊆ C_j (a zeta transform). Given an order with predecessors U of j,
+log Σ_{S⊆U} exp w_j(S) for every U ⊆ C_j (a zeta transform). If U precedes j in an order,
 
     log p(D_j | U) = Σ_{i∈U} log(1 − p_ij) + log Σ_{S⊆U∩C_j} exp w_j(S)
 
