@@ -66,6 +66,7 @@ def test_a_saved_index_is_no_variable(tmp_path):
         ("a,b\n1,2\n3,4\n", [[1, 2], [3, 4]]),
         ("\ufeffa,b\r\n1,2\r\n\r\n3,4", [[1, 2], [3, 4]]),
         ("\na,b\n1,2\n   \n3,4\n\n", [[1, 2], [3, 4]]),
+        ("a,b\n\r,4\n5,6\n", [[np.nan, 4], [5, 6]]),
         ("a,b\r1,2\r,4\r\r5,6\r", [[1, 2], [np.nan, 4], [5, 6]]),
         ('a,b\n"1", 2 \n3,4e0\n', [[1, 2], [3, 4]]),
         ("a,b\nTrue,2\nFalse,4\n", [[1, 2], [0, 4]]),

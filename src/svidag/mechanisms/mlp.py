@@ -28,6 +28,13 @@ class Parameters(eqx.Module):
     """Weights and biases of every layer and the log noise scale, for all nodes.
 
     Layer l of node j maps h to `weights[l][j]`ᵀ h + `biases[l][j]`.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp, jax.random as jr
+    >>> theta = MLPMechanism(3, key=jr.key(0)).guide(jnp.zeros((3, 3))).sample(jr.key(1))
+    >>> [weight.shape for weight in theta.weights], theta.log_noise.shape
+    ([(3, 3, 32), (3, 32, 32), (3, 32, 1)], (3,))
     """
 
     weights: tuple[Float[Array, "m _ _"], ...]
@@ -36,7 +43,15 @@ class Parameters(eqx.Module):
 
 
 class ParameterGuide(eqx.Module):
-    """The diagonal Gaussian q(θ_j, log σ_j | A) of every node; the last coordinate is log σ_j."""
+    """The diagonal Gaussian q(θ_j, log σ_j | A) of every node; the last coordinate is log σ_j.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp, jax.random as jr
+    >>> guide = ParameterGuide(jnp.zeros((3, 5)), jnp.ones((3, 5)), widths=(3, 1))
+    >>> guide.sample(jr.key(0)).biases[0].shape
+    (3, 1)
+    """
 
     mean: Float[Array, "m d"]
     scale: Float[Array, "m d"]
@@ -51,7 +66,14 @@ class ParameterGuide(eqx.Module):
 
 
 class NodeKL(NamedTuple):
-    """KL(q ‖ p) of each node, network parameters and noise scale apart."""
+    """KL(q ‖ p) of each node, network parameters and noise scale apart.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> NodeKL(weights=jnp.ones(3), noise=jnp.zeros(3)).weights.shape
+    (3,)
+    """
 
     weights: Float[Array, " m"]
     noise: Float[Array, " m"]
@@ -80,6 +102,7 @@ class MLPMechanism(eqx.Module):
 
     Examples
     --------
+    >>> import jax.numpy as jnp, jax.random as jr
     >>> mechanism = MLPMechanism(3, key=jr.key(0))
     >>> A, x = jnp.zeros((3, 3)).at[0, 1].set(1.0), jnp.ones((5, 3))
     >>> guide = mechanism.guide(A)
