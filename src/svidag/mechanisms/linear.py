@@ -110,6 +110,35 @@ class LinearGaussian:
             subdeterminants(self.scatter[group], family),
         )
 
+    def family_scores(
+        self, nodes: Int[np.ndarray, " B"], parents: Bool[np.ndarray, "B m"]
+    ) -> Float[np.ndarray, " B"]:
+        """f_j(P) for each pair of a node j and a parent set P.
+
+        One factorisation of R over P and then j gives both determinants; sets of equal size are
+        factorised together.
+        """
+        if parents[np.arange(len(nodes)), nodes].any():
+            bad = int(nodes[parents[np.arange(len(nodes)), nodes]][0])
+            raise ValueError(f"node {bad} is among its own parents")
+        size = parents.sum(axis=1)
+        scores = np.empty(len(nodes))
+        for count in np.unique(size):
+            pairs = np.flatnonzero(size == count)
+            for part in np.array_split(pairs, -(-len(pairs) * (count + 1) ** 2 // _BATCH_ELEMENTS)):
+                scores[part] = self._equal_sizes(nodes[part], parents[part], int(count))
+        return scores
+
+    def _equal_sizes(self, nodes, parents, size):
+        members = np.nonzero(parents)[1].reshape(len(nodes), size)
+        family = np.hstack([members, nodes[:, None]])
+        group = self.group[nodes]
+        matrices = self.scatter[group[:, None, None], family[:, :, None], family[:, None, :]]
+        factor = np.linalg.cholesky(matrices)
+        logs = 2 * np.log(np.diagonal(factor, axis1=1, axis2=2))
+        parents_only = logs[:, :-1].sum(axis=1)
+        return self._assemble(self.rows[group], size, parents_only, parents_only + logs[:, -1])
+
     def score_tables(self) -> Float[np.ndarray, "m subsets"]:
         """f_j(S) for every node and every subset S, indexed by bit mask; −∞ where j ∈ S.
 
