@@ -3,11 +3,11 @@
 import numpy as np
 import pandas as pd
 import pytest
+from svidag.methods.problem import Problem
 
 from svidag.exact import posterior as exact_posterior
 from svidag.graph import are_dags
 from svidag.methods import tabulated
-from svidag.methods.problem import Problem
 from svidag.prior import Prior
 
 QUICK = {"chains": 2, "burn_in": 50, "orders": 300, "thin": 5}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import threading
 import time
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -16,8 +17,9 @@ from svidag.inference.progress import Meter, meter
 from svidag.inference.tabulated import TableSettings, Tabulated, infer
 from svidag.mechanisms.linear import LinearGaussian
 from svidag.mechanisms.wide import WideNetwork
-from svidag.methods.problem import Problem
+from svidag.methods.choice import Choice, choose
 from svidag.posterior import Posterior
+from svidag.problem import Problem
 from svidag.scores import FamilyScores
 
 TABLES = MappingProxyType(
@@ -38,14 +40,20 @@ def fit(
     mechanism: str,
     seed: int,
     progress: Any,
+    checkpoint: Path | None,
     units: int = 200,
     sketch_units: int = 32,
     **settings: Any,
 ) -> Posterior:
     """Tabulate the evidence of parent sets, move orders, and wrap what the chains visited."""
     started = time.perf_counter()
-    if mechanism not in TABLES:
-        raise ValueError(f"mechanism must be one of {sorted(TABLES)}; got {mechanism!r}")
+    if mechanism not in (*TABLES, "auto"):
+        known = ["auto", *TABLES]
+        raise ValueError(f"mechanism must be one of {known}; got {mechanism!r}")
+    if checkpoint is not None:
+        raise ValueError("checkpoint is for preset='paper'; preset='default' cannot resume yet")
+    choice = _choice(problem, sketch_units, seed) if mechanism == "auto" else None
+    mechanism = mechanism if choice is None else choice.mechanism
     schedule, tables = _settings(mechanism, settings)
     scores, sketch = _mechanisms(problem, mechanism, units, sketch_units, seed)
     stages = _Stages(meter(progress))
@@ -61,6 +69,7 @@ def fit(
         "method": "svi-dag",
         "preset": "default",
         "mechanism": mechanism,
+        "mechanism_margin": None if choice is None else choice.margin,
         **_figures(found),
         "seconds": time.perf_counter() - started,
         "settings": chosen,
@@ -73,6 +82,12 @@ def fit(
         found.chains.edges.mean(axis=0),
     )
     return Posterior(problem.data.names, law, diagnostics=MappingProxyType(diagnostics))
+
+
+def _choice(problem: Problem, units: int, seed: int) -> Choice:
+    linear, _ = _mechanisms(problem, "linear", units, units, seed)
+    nonlinear, _ = _mechanisms(problem, "nonlinear", units, units, seed)
+    return choose({"linear": linear, "nonlinear": nonlinear}, problem.prior)
 
 
 def _mechanisms(
