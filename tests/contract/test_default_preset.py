@@ -3,11 +3,10 @@
 import numpy as np
 import pandas as pd
 import pytest
-from svidag.methods.problem import Problem
 
+import svidag
 from svidag.exact import posterior as exact_posterior
 from svidag.graph import are_dags
-from svidag.methods import tabulated
 from svidag.prior import Prior
 
 QUICK = {"chains": 2, "burn_in": 50, "orders": 300, "thin": 5}
@@ -21,18 +20,8 @@ def table(n=120, seed=0):
     return pd.DataFrame(x, columns=list("abcde"))
 
 
-def problem(frame, prior=None, interventions=None):
-    return Problem.build(frame, prior=prior, interventions=interventions, standardise=True)
-
-
-def fit(frame, *, mechanism="linear", prior=None, interventions=None, seed=0, **settings):
-    return tabulated.fit(
-        problem(frame, prior, interventions),
-        mechanism=mechanism,
-        seed=seed,
-        progress=False,
-        **{**QUICK, **settings},
-    )
+def fit(frame, *, mechanism="linear", **settings):
+    return svidag.fit(frame, mechanism=mechanism, progress=False, **{**QUICK, **settings})
 
 
 def test_linear_fit_agrees_with_the_exact_posterior():
@@ -95,3 +84,11 @@ def test_unknown_settings_and_mechanisms_are_errors():
         fit(table(), particles=3)
     with pytest.raises(ValueError, match="mechanism must be one of"):
         fit(table(), mechanism="quadratic")
+
+
+@pytest.mark.parametrize(("kind", "expected"), [("linear", "linear"), ("nonlinear", "nonlinear")])
+def test_auto_chooses_by_evidence_and_says_by_how_much(kind, expected):
+    example = svidag.datasets.synthetic(m=5, edges=6, n=300, kind=kind, seed=3)
+    found = fit(example.data, mechanism="auto", units=40)
+    assert found.diagnostics["mechanism"] == expected
+    assert found.diagnostics["mechanism_margin"] > 0

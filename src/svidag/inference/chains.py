@@ -195,7 +195,7 @@ def _collect(
     chain: _Chain, schedule: Schedule, tell: Callable[[int], None]
 ) -> tuple[np.ndarray, ...]:
     """Burn in, then keep orders, their evidence, mean edges and the share of moves."""
-    rising = np.geomspace(schedule.flattest, schedule.power, schedule.burn_in)
+    rising = np.geomspace(min(schedule.flattest, schedule.power), schedule.power, schedule.burn_in)
     for start in range(0, schedule.burn_in, _SWEEPS_AT_ONCE):
         powers = rising[start : start + _SWEEPS_AT_ONCE]
         chain.run(powers, collect=False)

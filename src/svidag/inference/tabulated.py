@@ -56,8 +56,9 @@ class TableSettings:
     doubt
         How many nats a stand-in may be wrong about such a gain.
     powers
-        The trial chains of each round target p(D | order)^τ; the first are flatter, so that a wrong
-        sketch cannot hide what it underrates. The last value, 1, serves all further rounds.
+        The trial chains of each round target p(D | order)^τ. A sketch may be wrong by many nats;
+        flatter rounds before the first with τ = 1 keep it from hiding what it underrates. The last
+        value serves all further rounds.
     rounds
         How many rounds there may be.
     trial
@@ -71,7 +72,7 @@ class TableSettings:
     tolerance: float = 0.005
     gain: float = -1.0
     doubt: float = 3.0
-    powers: tuple[float, ...] = (0.3, 1.0)
+    powers: tuple[float, ...] = (1.0,)
     rounds: int = 8
     trial: Schedule = field(
         default_factory=lambda: Schedule(chains=2, burn_in=300, orders=100, thin=10)
@@ -214,10 +215,15 @@ class _Builder:
         trial = replace(self.settings.trial, power=power)
         chains = run_chains(tables, self.prior, trial, seed=self.seed + number)
         orders = np.concatenate(list(chains.orders))
-        graphs = draw_graphs(tables, orders, seed=self.seed + number)
-        gains = self._gains(tables, graphs, orders)
+        wanted = self._heavy(tables, orders)
+        gains = np.full(self.prior.allowed.shape, -np.inf)
+        if power == 1.0:
+            graphs = draw_graphs(tables, orders, seed=self.seed + number)
+            gains = self._gains(tables, graphs, orders)
+            if any(map(len, wanted)):
+                near = neighbours(tables, graphs, orders)
+                wanted = [np.union1d(a, b) for a, b in zip(wanted, near, strict=True)]
         added = _returning(tables, gains, self.settings.most)
-        wanted = self._to_refine(tables, graphs, orders)
         done = Round(
             power, sum(map(len, wanted)), sum(map(len, added)), int(np.isfinite(gains).sum())
         )
@@ -237,13 +243,11 @@ class _Builder:
             among = np.isfinite(ask(self.sketch, gain=doubt))
         return ask(self.mechanism, gain=self.settings.gain, among=among)
 
-    def _to_refine(self, tables, graphs, orders) -> list[Int[np.ndarray, " _"]]:
-        """What carries weight and the neighbours of what was drawn, while sketches matter."""
+    def _heavy(self, tables, orders) -> list[Int[np.ndarray, " _"]]:
+        """Sketched sets that carry weight, as long as sketches matter at all."""
         if self.sketch is None or sketched_share(tables, orders) < self.settings.tolerance:
             return [np.empty(0, dtype=np.int64)] * tables.m
-        heavy = weighty(tables, orders, margin=self.settings.margin)
-        near = neighbours(tables, graphs, orders)
-        return [np.union1d(a, b) for a, b in zip(heavy, near, strict=True)]
+        return weighty(tables, orders, margin=self.settings.margin)
 
 
 def _returning(

@@ -33,6 +33,9 @@ TABLES = MappingProxyType(
 SKETCH_FROM = 300
 """Rows from which a sketch with fewer units pays for itself."""
 
+SKETCH_NATS = 150.0
+"""A sketch errs in proportion to the rows: this over N is the power of the first trial."""
+
 
 def fit(
     problem: Problem,
@@ -54,8 +57,10 @@ def fit(
         raise ValueError("checkpoint is for preset='paper'; preset='default' cannot resume yet")
     choice = _choice(problem, sketch_units, seed) if mechanism == "auto" else None
     mechanism = mechanism if choice is None else choice.mechanism
-    schedule, tables = _settings(mechanism, settings)
     scores, sketch = _mechanisms(problem, mechanism, units, sketch_units, seed)
+    if sketch is not None:
+        settings = {"powers": _powers(len(problem.data.values)), **settings}
+    schedule, tables = _settings(mechanism, settings)
     stages = _Stages(meter(progress))
     try:
         found = infer(
@@ -105,6 +110,12 @@ def _mechanisms(
 
     dear = len(data.values) >= SKETCH_FROM and sketch_units < units
     return network(units), network(sketch_units) if dear else None
+
+
+def _powers(rows: int) -> tuple[float, ...]:
+    """From flat enough to forgive the sketch, half way, and then the posterior itself."""
+    first = float(np.clip(SKETCH_NATS / rows, 0.01, 0.3))
+    return first, first**0.5, 1.0
 
 
 def _settings(mechanism: str, given: dict[str, Any]) -> tuple[Schedule, TableSettings]:
