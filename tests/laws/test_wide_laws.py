@@ -117,5 +117,5 @@ def test_a_node_among_its_own_parents_is_an_error():
     model = WideNetwork.from_values(sample(), NAMES)
     with pytest.raises(ValueError, match="node 2 is among its own parents"):
         score(model, 2, 0, 2)
-    with pytest.raises(ValueError, match="units must be at least 1; got 0"):
-        WideNetwork.from_values(sample(), NAMES, units=0)
+    with pytest.raises(ValueError, match="units must not be negative; got -1"):
+        WideNetwork.from_values(sample(), NAMES, units=-1)

@@ -85,8 +85,8 @@ class WideNetwork:
         seed: int = 0,
     ) -> WideNetwork:
         """Lay out a table and draw the hidden layer, leaving out intervened entries."""
-        if units < 1:
-            raise ValueError(f"units must be at least 1; got {units}")
+        if units < 0:
+            raise ValueError(f"units must not be negative; got {units}")
         if intervened is None:
             intervened = np.zeros(values.shape, dtype=bool)
         kept, group = np.unique(~intervened, axis=1, return_inverse=True)
@@ -153,7 +153,7 @@ class WideNetwork:
     def _weights(self, parents: Int[np.ndarray, " l"]) -> Float[np.ndarray, "features inputs"]:
         """What multiplies (x_S, 1) before the units' max(0, ·): one row per feature."""
         plain = 0.5 * np.eye(len(parents) + 1)
-        if len(parents) == 0:
+        if len(parents) == 0 or len(self.thresholds) == 0:
             return plain
         chosen = self.directions[parents]
         scale = np.sqrt(2 / len(self.thresholds))
@@ -232,6 +232,8 @@ def named_directions(names: Sequence[str], units: int, seed: int) -> Float[np.nd
     rank = sorted(range(len(names)), key=lambda i: names[i])
     gaussian = np.stack([_keyed(seed, "unit", names[i]).standard_normal(units) for i in rank])
     rows = np.empty((len(names), units))
+    if units == 0:
+        return rows
     for start in range(0, len(names), units):
         q, r = np.linalg.qr(gaussian[start : start + units].T)
         rows[rank[start : start + units]] = (q * np.sign(np.diag(r))).T
@@ -240,7 +242,8 @@ def named_directions(names: Sequence[str], units: int, seed: int) -> Float[np.nd
 
 def even_thresholds(units: int, seed: int) -> Float[np.ndarray, " F"]:
     """Thresholds evenly spaced in (−2, 2), shuffled so that they do not follow the directions."""
-    return _keyed(seed, "threshold", "").permutation(4 * (np.arange(units) + 0.5) / units - 2)
+    even = np.linspace(-2, 2, 2 * units + 1)[1::2]
+    return _keyed(seed, "threshold", "").permutation(even)
 
 
 def _keyed(seed: int, purpose: str, name: str) -> np.random.Generator:

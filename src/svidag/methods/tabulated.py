@@ -90,9 +90,19 @@ def fit(
 
 
 def _choice(problem: Problem, units: int, seed: int) -> Choice:
-    linear, _ = _mechanisms(problem, "linear", units, units, seed)
-    nonlinear, _ = _mechanisms(problem, "nonlinear", units, units, seed)
-    return choose({"linear": linear, "nonlinear": nonlinear}, problem.prior)
+    """Compare the network with its own linear part, so that nothing but the bends differs.
+
+    BGe's evidence does not compare: its prior on scales is another one, and that difference, some
+    nats a node, would decide.
+    """
+    data = problem.data
+    candidates: dict[str, FamilyScores] = {
+        name: WideNetwork.from_values(
+            data.values, data.names, data.intervened, units=width, seed=seed
+        )
+        for name, width in (("linear", 0), ("nonlinear", units))
+    }
+    return choose(candidates, problem.prior)
 
 
 def _mechanisms(
