@@ -190,25 +190,19 @@ class Published(Algorithm[State]):
         networks_gradient, orders_gradient, info = gradients
         finite = jnp.isfinite(info["bound"]) & _finite(networks_gradient) & _finite(orders_gradient)
 
-        def proceed(state):
-            networks, optimiser = _descend(
-                _optimiser(self.settings), networks_gradient, state.optimiser, state.networks
-            )
-            orders, order_optimiser = _descend(
-                _order_optimiser(self.settings),
-                orders_gradient,
-                state.order_optimiser,
-                state.orders,
-            )
-            if not isinstance(state.orders, GaussianOrders):
-                possible = jax.vmap(self.beliefs.feasible)(orders)
-                orders = jnp.where(possible[:, None], orders, state.orders)
-            return State(orders, networks, optimiser, order_optimiser, jnp.zeros((), jnp.int32))
-
-        def reject(state):
-            return eqx.tree_at(lambda s: s.rejected, state, state.rejected + 1)
-
-        state = jax.lax.cond(finite, proceed, reject, state)
+        networks, optimiser = _descend(
+            _optimiser(self.settings), networks_gradient, state.optimiser, state.networks
+        )
+        orders, order_optimiser = _descend(
+            _order_optimiser(self.settings), orders_gradient, state.order_optimiser, state.orders
+        )
+        if not isinstance(state.orders, GaussianOrders):
+            possible = jax.vmap(self.beliefs.feasible)(orders)
+            orders = jnp.where(possible[:, None], orders, state.orders)
+        proposed = State(orders, networks, optimiser, order_optimiser, jnp.zeros((), jnp.int32))
+        kept = eqx.tree_at(lambda s: s.rejected, state, state.rejected + 1)
+        # Selected leaf by leaf: under a conditional XLA would copy the state and use one core.
+        state = jax.tree.map(lambda new, old: jnp.where(finite, new, old), proposed, kept)
         return state, {**info, REJECTIONS: state.rejected}
 
     @property
