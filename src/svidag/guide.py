@@ -41,6 +41,8 @@ from flowjax.distributions import StandardNormal
 from flowjax.flows import masked_autoregressive_flow
 from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray
 
+from svidag.coupling import SplineCoupling
+
 __all__ = [
     "FAMILIES",
     "BernoulliGuide",
@@ -53,8 +55,8 @@ __all__ = [
 
 
 def relaxed_edges(
-    key: PRNGKeyArray, gamma: Float[Array, "m m"], temperature: float | Float[Array, ""]
-) -> tuple[Float[Array, "m m"], Float[Array, "m m"]]:
+    key: PRNGKeyArray, gamma: Float[Array, "*K m m"], temperature: float | Float[Array, ""]
+) -> tuple[Float[Array, "*K m m"], Float[Array, "*K m m"]]:
     """Hard and soft edges share one logistic noise: B = 1[γ + R > 0], B̃ = σ((γ + R)/T).
 
     B_ij ~ Bernoulli(σ(γ_ij)); both have a zero diagonal (Eq. binary-concrete-sample).
@@ -67,8 +69,11 @@ def relaxed_edges(
     True
     """
     noisy = gamma + jr.logistic(key, gamma.shape, gamma.dtype)
-    pairs = 1 - jnp.eye(gamma.shape[0], dtype=gamma.dtype)
-    return pairs * (noisy > 0).astype(gamma.dtype), pairs * jax.nn.sigmoid(noisy / temperature)
+    itself = jnp.broadcast_to(jnp.eye(gamma.shape[-1], dtype=bool), gamma.shape)
+    hard = (noisy > 0).astype(gamma.dtype)
+    soft = jax.nn.sigmoid(noisy / temperature)
+    zero = jnp.zeros((), gamma.dtype)
+    return jnp.where(itself, zero, hard), jnp.where(itself, zero, soft)
 
 
 class EdgeGuide(eqx.Module):
@@ -121,7 +126,15 @@ FlowFamily = Callable[[int, int, FlowSettings], AbstractBijection]
 
 def spline_coupling(dim: int, condition_dim: int, settings: FlowSettings) -> AbstractBijection:
     """Half of the coordinates bend the other half: the paper's neural spline coupling flow."""
-    return _coupling(_spline(settings), dim, condition_dim, settings)
+    return SplineCoupling(
+        dim,
+        condition_dim,
+        blocks=settings.blocks,
+        bins=settings.bins,
+        boundary=settings.boundary,
+        width=settings.width,
+        depth=settings.depth,
+    )
 
 
 def affine_coupling(dim: int, condition_dim: int, settings: FlowSettings) -> AbstractBijection:

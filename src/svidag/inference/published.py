@@ -215,14 +215,9 @@ class Published(Algorithm[State]):
 
     def _bound(self, networks, r, masks, key):
         """The bound averaged over particles, with the mean of each of its terms."""
-        full = self.complete(networks)
-
-        def single(r, mask, key):
-            return conditional_bound(
-                full, self.beliefs, self.rows, r, mask, key, self.settings.relaxing
-            )
-
-        terms, edges = jax.vmap(single)(r, masks, jax.random.split(key, len(r)))
+        terms, edges = conditional_bound(
+            self.complete(networks), self.beliefs, self.rows, r, masks, key, self.settings.relaxing
+        )
         return terms.total, (terms, edges)
 
     def _stein(self, networks: Networks, r: Float[Array, "K m"], key: Array):
