@@ -31,8 +31,8 @@ class SplineCoupling(AbstractBijection):
     >>> import jax.numpy as jnp
     >>> flow = SplineCoupling(4, 2, blocks=3, bins=8, boundary=5.0, width=16, depth=1)
     >>> y, log_det = flow.transform_and_log_det(jnp.arange(4.0), jnp.zeros(2))
-    >>> sorted(y.round(3).tolist()), round(float(log_det), 3)
-    ([0.0, 1.0, 2.0, 3.0], 0.0)
+    >>> bool(jnp.allclose(jnp.sort(y), jnp.arange(4.0))), bool(jnp.abs(log_det) < 1e-5)
+    (True, True)
     """
 
     conditioner: eqx.nn.MLP
@@ -106,9 +106,10 @@ def spline(
     Examples
     --------
     >>> import jax.numpy as jnp
-    >>> y, log_slope = spline(jnp.array([-7.0, 0.5]), jnp.zeros((11, 2)), boundary=5.0)
-    >>> y.round(3).tolist(), log_slope.round(3).tolist()
-    ([-7.0, 0.5], [0.0, 0.0])
+    >>> x = jnp.array([-7.0, 0.5])
+    >>> y, log_slope = spline(x, jnp.zeros((11, 2)), boundary=5.0)
+    >>> bool(jnp.allclose(y, x)), bool(jnp.abs(log_slope).max() < 1e-5)
+    (True, True)
     """
     within = jnp.abs(x) < boundary
     bend = _Bin.at(jnp.where(within, x, 0.0), raw, boundary, axis=0)
@@ -161,8 +162,9 @@ class _Bin(eqx.Module):
         here = jnp.concatenate([one, passed]) - before
         corner = (sizes * before[None]).sum(axis=1) - boundary
         size = (sizes * here[None]).sum(axis=1)
-        slopes = _slope((raw[2 * n :] * here[1:]).sum(axis=0)), _slope(
-            (raw[2 * n :] * here[:-1]).sum(axis=0)
+        slopes = (
+            _slope((raw[2 * n :] * here[1:]).sum(axis=0)),
+            _slope((raw[2 * n :] * here[:-1]).sum(axis=0)),
         )
         return cls(corner[0], corner[1], size[0], size[1], slopes)
 

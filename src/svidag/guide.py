@@ -110,7 +110,7 @@ class FlowSettings:
     --------
     >>> import jax.random as jr
     >>> settings = FlowSettings(blocks=2, bins=8, boundary=5.0, width=16, depth=1)
-    >>> FAMILIES["affine-coupling"](jr.key(0), 6, 3, settings).shape
+    >>> FAMILIES["affine-coupling"](6, 3, settings).shape
     (6,)
     """
 
@@ -282,7 +282,7 @@ class FlowGuide(EdgeGuide):
         _check_size(m)
         settings = FlowSettings(blocks, bins, boundary, width, depth)
         flow = _redraw(_template(_family(family), m * (m - 1), m, settings), key)
-        affine = Affine(_pair_values(location, m), _pair_values(scale, m))
+        affine = _affine(_pair_values(location, m), _pair_values(scale, m))
         self.bijection = Chain([flow, affine])
 
     def sample_and_log_prob(
@@ -425,6 +425,10 @@ def _redraw(flow: AbstractBijection, key: PRNGKeyArray) -> AbstractBijection:
     return jax.tree.map(redraw, flow, is_leaf=lambda node: isinstance(node, eqx.nn.MLP))
 
 
+# Eagerly, each of its operations would compile on its own.
+_affine = eqx.filter_jit(Affine)
+
+
 def _centred(r: Float[Array, " m"]) -> Float[Array, " m"]:
     return r - r.mean()
 
@@ -434,7 +438,8 @@ def _standard_normal(z: Float[Array, " D"]) -> Float[Array, ""]:
 
 
 def _pair_values(value: ArrayLike, m: int) -> Float[Array, " D"]:
-    return _to_pairs(jnp.broadcast_to(jnp.asarray(value, dtype=jnp.float32), (m, m)))
+    full = np.broadcast_to(np.asarray(value, np.float32), (m, m))
+    return jnp.asarray(full[~np.eye(m, dtype=bool)])
 
 
 # Without its first cell, a flattened m × m matrix is (m − 1) × (m + 1) with the rest of the

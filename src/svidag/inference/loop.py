@@ -27,6 +27,10 @@ State = TypeVar("State")
 Trace = Mapping[str, np.ndarray]
 
 GRID = 100  # steps between looks of the stop rule
+COMPILER = {  # of the step: compiles in two thirds of the time and runs as fast
+    "xla_backend_optimization_level": 1,
+    "xla_llvm_disable_expensive_passes": True,
+}
 REJECTIONS = "rejected"  # the figure of a step's info that counts rejected steps in a row
 
 
@@ -181,7 +185,7 @@ def _farewell(checkpoint: Checkpoint | None, done: int, state: Any, trace: Trace
     )
 
 
-@eqx.filter_jit
+@eqx.filter_jit(compiler_options=COMPILER)
 def _advance(
     algorithm: Algorithm[State],
     state: State,

@@ -171,14 +171,16 @@ class Published(Algorithm[State]):
         scale = self.settings.potential_scale
         if self.settings.orders == "gaussian":
             unit = float(np.log(np.expm1(scale)))
-            orders = GaussianOrders(jnp.zeros(m), jnp.full(m, unit))
+            orders = GaussianOrders(*jnp.asarray([[0.0] * m, [unit] * m], jnp.float32))
         else:
-            drawn = scale * jax.random.normal(key, (self.settings.particles, m))
-            orders = jnp.asarray(
-                feasible_potentials(np.asarray(drawn), np.asarray(self.beliefs.required))
-            )
+            rng = np.random.default_rng(np.asarray(jax.random.key_data(key)))
+            drawn = scale * rng.standard_normal((self.settings.particles, m), np.float32)
+            orders = jnp.asarray(feasible_potentials(drawn, np.asarray(self.beliefs.required)))
         optimisers: Any = (_optimiser(self.settings), _order_optimiser(self.settings))
-        started = optimisers[0].init(networks), optimisers[1].init(orders)
+        started = tuple(
+            jax.jit(optimiser.init)(at)
+            for optimiser, at in zip(optimisers, (networks, orders), strict=True)
+        )
         return State(orders, networks, *started, jnp.zeros((), jnp.int32))
 
     def step(self, state: State, key: Array) -> tuple[State, dict[str, Array]]:
@@ -295,9 +297,10 @@ def feasible_potentials(
 def _networks(key: Array, beliefs: Beliefs, s: Settings) -> Networks:
     key_edges, key_mechanism = jax.random.split(key)
     m = len(beliefs.alpha)
-    start = jnp.where(jnp.eye(m, dtype=bool), 0.0, jnp.log(beliefs.alpha / beliefs.beta))
+    odds = np.log(np.asarray(beliefs.alpha) / np.asarray(beliefs.beta))
+    start = np.where(np.eye(m, dtype=bool), np.float32(0), odds)
     if s.edges == "bernoulli":
-        edges = BernoulliGuide(start)
+        edges = BernoulliGuide(jnp.asarray(start))
     elif s.edges == "mean-field":
         edges = MeanFieldGuide(m, location=start)
     else:
