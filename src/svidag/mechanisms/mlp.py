@@ -241,18 +241,23 @@ def _normals(key: PRNGKeyArray, shape: tuple[int, ...]) -> Float[Array, "m *K d"
     """Standard normals for all nodes and graphs, uncorrelated, and independent within a graph.
 
     Up to `SHARED` graphs have the same |ε| and their own random signs, which costs a fraction of
-    the time: 23 bits of a random word make |ε|, the others are the signs.
+    the time: 23 bits of a random word make |ε|, others are the signs.
     """
     m, *graphs, d = shape
     count = prod(graphs)
+    if count == 1:
+        return jr.normal(key, shape)
     shared = min(SHARED, count)
-    bits = jr.bits(key, (m, 1, -(-count // shared), d), jnp.uint32)
-    uniform = ((bits >> 9).astype(jnp.float32) + 0.5) * 2**-22 - 1
-    # Without the barriers XLA makes the sizes again for each graph, the noise for each pass.
-    sizes = jax.lax.optimization_barrier(jnp.sqrt(2.0) * jax.lax.erf_inv(uniform))
-    turn = (bits >> jnp.arange(shared, dtype=jnp.uint32)[None, :, None, None]) & 1
-    drawn = jnp.where(turn == 1, -sizes, sizes)
-    return jax.lax.optimization_barrier(drawn.reshape(m, -1, d)[:, :count].reshape(shape))
+
+    def node(key):
+        bits = jr.bits(key, (1, -(-count // shared), d), jnp.uint32)
+        uniform = ((bits >> 9).astype(jnp.float32) + 0.5) * 2**-22 - 1
+        turn = (bits >> jnp.arange(shared, dtype=jnp.uint32)[:, None, None]) & 1
+        sizes = jnp.sqrt(2.0) * jax.lax.erf_inv(uniform)
+        return jnp.where(turn == 1, -sizes, sizes).reshape(-1, d)[:count]
+
+    # A loop, because XLA would fuse and so repeat the work wherever the noise is used.
+    return jax.lax.map(node, jr.split(key, m)).reshape(shape)
 
 
 def _over_graphs(bias: Float[Array, "m h"], like: Array) -> Array:
