@@ -41,6 +41,8 @@ from flowjax.distributions import StandardNormal
 from flowjax.flows import masked_autoregressive_flow
 from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray
 
+from svidag.coupling import SplineCoupling
+
 __all__ = [
     "FAMILIES",
     "BernoulliGuide",
@@ -53,8 +55,8 @@ __all__ = [
 
 
 def relaxed_edges(
-    key: PRNGKeyArray, gamma: Float[Array, "m m"], temperature: float | Float[Array, ""]
-) -> tuple[Float[Array, "m m"], Float[Array, "m m"]]:
+    key: PRNGKeyArray, gamma: Float[Array, "*K m m"], temperature: float | Float[Array, ""]
+) -> tuple[Float[Array, "*K m m"], Float[Array, "*K m m"]]:
     """Hard and soft edges share one logistic noise: B = 1[γ + R > 0], B̃ = σ((γ + R)/T).
 
     B_ij ~ Bernoulli(σ(γ_ij)); both have a zero diagonal (Eq. binary-concrete-sample).
@@ -67,8 +69,11 @@ def relaxed_edges(
     True
     """
     noisy = gamma + jr.logistic(key, gamma.shape, gamma.dtype)
-    pairs = 1 - jnp.eye(gamma.shape[0], dtype=gamma.dtype)
-    return pairs * (noisy > 0).astype(gamma.dtype), pairs * jax.nn.sigmoid(noisy / temperature)
+    itself = jnp.broadcast_to(jnp.eye(gamma.shape[-1], dtype=bool), gamma.shape)
+    hard = (noisy > 0).astype(gamma.dtype)
+    soft = jax.nn.sigmoid(noisy / temperature)
+    zero = jnp.zeros((), gamma.dtype)
+    return jnp.where(itself, zero, hard), jnp.where(itself, zero, soft)
 
 
 class EdgeGuide(eqx.Module):
@@ -105,7 +110,7 @@ class FlowSettings:
     --------
     >>> import jax.random as jr
     >>> settings = FlowSettings(blocks=2, bins=8, boundary=5.0, width=16, depth=1)
-    >>> FAMILIES["affine-coupling"](jr.key(0), 6, 3, settings).shape
+    >>> FAMILIES["affine-coupling"](6, 3, settings).shape
     (6,)
     """
 
@@ -121,7 +126,15 @@ FlowFamily = Callable[[int, int, FlowSettings], AbstractBijection]
 
 def spline_coupling(dim: int, condition_dim: int, settings: FlowSettings) -> AbstractBijection:
     """Half of the coordinates bend the other half: the paper's neural spline coupling flow."""
-    return _coupling(_spline(settings), dim, condition_dim, settings)
+    return SplineCoupling(
+        dim,
+        condition_dim,
+        blocks=settings.blocks,
+        bins=settings.bins,
+        boundary=settings.boundary,
+        width=settings.width,
+        depth=settings.depth,
+    )
 
 
 def affine_coupling(dim: int, condition_dim: int, settings: FlowSettings) -> AbstractBijection:
@@ -269,7 +282,7 @@ class FlowGuide(EdgeGuide):
         _check_size(m)
         settings = FlowSettings(blocks, bins, boundary, width, depth)
         flow = _redraw(_template(_family(family), m * (m - 1), m, settings), key)
-        affine = Affine(_pair_values(location, m), _pair_values(scale, m))
+        affine = _affine(_pair_values(location, m), _pair_values(scale, m))
         self.bijection = Chain([flow, affine])
 
     def sample_and_log_prob(
@@ -412,6 +425,10 @@ def _redraw(flow: AbstractBijection, key: PRNGKeyArray) -> AbstractBijection:
     return jax.tree.map(redraw, flow, is_leaf=lambda node: isinstance(node, eqx.nn.MLP))
 
 
+# Eagerly, each of its operations would compile on its own.
+_affine = eqx.filter_jit(Affine)
+
+
 def _centred(r: Float[Array, " m"]) -> Float[Array, " m"]:
     return r - r.mean()
 
@@ -421,7 +438,8 @@ def _standard_normal(z: Float[Array, " D"]) -> Float[Array, ""]:
 
 
 def _pair_values(value: ArrayLike, m: int) -> Float[Array, " D"]:
-    return _to_pairs(jnp.broadcast_to(jnp.asarray(value, dtype=jnp.float32), (m, m)))
+    full = np.broadcast_to(np.asarray(value, np.float32), (m, m))
+    return jnp.asarray(full[~np.eye(m, dtype=bool)])
 
 
 # Without its first cell, a flattened m × m matrix is (m − 1) × (m + 1) with the rest of the

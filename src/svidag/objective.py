@@ -34,10 +34,14 @@ class Beliefs(eqx.Module):
     allowed: Bool[Array, "m m"]
     required: Bool[Array, "m m"]
 
-    def edges(self, B: Float[Array, "m m"], mask: Float[Array, "m m"]) -> Float[Array, "m m"]:
+    def edges(
+        self, B: Float[Array, "*K m m"], mask: Float[Array, "*K m m"]
+    ) -> Float[Array, "*K m m"]:
         """B ⊙ M on the pairs that are allowed, with the required ones present."""
-        present = jnp.where(self.required, jnp.ones((), B.dtype), B)
-        return jnp.where(self.allowed, present * mask, jnp.zeros((), B.dtype))
+        required = jnp.broadcast_to(self.required, B.shape)
+        allowed = jnp.broadcast_to(self.allowed, B.shape)
+        present = jnp.where(required, jnp.ones((), B.dtype), B)
+        return jnp.where(allowed, present * mask, jnp.zeros((), B.dtype))
 
     def feasible(self, r: Float[Array, " m"]) -> Bool[Array, ""]:
         """Whether the order puts every required cause before its effect."""
@@ -50,10 +54,10 @@ class Rows(eqx.Module):
     values: Float[Array, "N m"]
     observed: Bool[Array, "N m"]
 
-    def batch(self, key: Array, size: int) -> Rows:
-        """`size` rows drawn with replacement."""
-        chosen = jax.random.randint(key, (size,), 0, self.values.shape[0])
-        return Rows(self.values[chosen], self.observed[chosen])
+    def batches(self, key: Array, shape: tuple[int, ...]) -> tuple[Array, Array]:
+        """Values and evidence of rows drawn with replacement, both [*shape, m]."""
+        chosen = jax.random.randint(key, shape, 0, self.values.shape[0])
+        return self.values[chosen], self.observed[chosen]
 
 
 class Networks(eqx.Module):
@@ -90,35 +94,46 @@ def conditional_bound(
     networks: Networks,
     beliefs: Beliefs,
     rows: Rows,
-    r: Float[Array, " m"],
-    soft_mask: Float[Array, "m m"],
+    r: Float[Array, "K m"],
+    soft_masks: Float[Array, "K m m"],
     key: Array,
     relaxing: Relaxing,
-) -> tuple[Terms, Float[Array, ""]]:
-    """L̂(φ; r) averaged over S_MC draws, and the mean number of edges."""
+) -> tuple[Terms, Float[Array, " K"]]:
+    """L̂(φ; r) of each order, averaged over S_MC draws, and the mean number of edges.
 
-    def draw(key):
-        return _single_draw(networks, beliefs, rows, r, soft_mask, key, relaxing)
+    Every draw has its own γ, edges, θ and minibatch.
+    """
+    K, draws = len(r), relaxing.draws
+    parts = _draws(
+        networks,
+        beliefs,
+        rows,
+        jnp.repeat(r, draws, axis=0),
+        jnp.repeat(soft_masks, draws, axis=0),
+        key,
+        relaxing,
+    )
+    return jax.tree.map(lambda x: x.reshape(K, draws).mean(axis=1), parts)
 
-    terms, edges = jax.vmap(draw)(jax.random.split(key, relaxing.draws))
-    return jax.tree.map(lambda x: x.mean(axis=0), (terms, edges))
 
-
-def _single_draw(networks, beliefs, rows, r, soft_mask, key, relaxing):
+def _draws(networks, beliefs, rows, r, soft_masks, key, relaxing):
     key_edges, key_noise, key_theta, key_rows = jax.random.split(key, 4)
-    gamma, log_prior, entropy = _edge_terms(networks.edges, beliefs, r, key_edges)
+    keys = jax.random.split(key_edges, len(r))
+    gamma, log_prior, entropy = jax.vmap(
+        lambda r, key: _edge_terms(networks.edges, beliefs, r, key)
+    )(r, keys)
     hard, soft = relaxed_edges(key_noise, gamma, relaxing.temperature)
-    A = straight_through(beliefs.edges(hard, hard_mask(r)), beliefs.edges(soft, soft_mask))
+    A = straight_through(beliefs.edges(hard, hard_mask(r)), beliefs.edges(soft, soft_masks))
     guide = networks.mechanism.guide(A)
     theta = guide.sample(key_theta)
-    batch = rows.batch(key_rows, relaxing.batch)
-    log_likelihood = networks.mechanism.log_likelihood(theta, A, batch.values, batch.observed)
+    x, observed = rows.batches(key_rows, (len(r), relaxing.batch))
+    log_likelihood = networks.mechanism.log_likelihood(theta, A, x, observed).sum(axis=0)
     kl = networks.mechanism.kl(guide)
     scale = rows.values.shape[0] / relaxing.batch
     terms = Terms(
-        scale * log_likelihood.sum(), -kl.weights.sum(), -kl.noise.sum(), log_prior, entropy
+        scale * log_likelihood, -kl.weights.sum(axis=0), -kl.noise.sum(axis=0), log_prior, entropy
     )
-    return terms, jax.lax.stop_gradient(A.sum())
+    return terms, jax.lax.stop_gradient(A.sum(axis=(1, 2)))
 
 
 def _edge_terms(guide, beliefs, r, key):

@@ -144,6 +144,36 @@ def test_draws_have_the_guides_moments():
     np.testing.assert_allclose(np.std(theta.log_noise, axis=0), scales[:, -1], rtol=0.08)
 
 
+def test_many_graphs_at_once_are_as_one_at_a_time(mechanism):
+    graphs = jnp.stack([A, A.T, 0 * A])
+    guide = mechanism.guide(graphs)
+    theta = guide.sample(jr.key(1))
+    x = jnp.stack([X, 2 * X, -X])
+    together = mechanism.predict(theta, graphs, x)
+    for k in range(3):
+        alone = mechanism.guide(graphs[k])
+        np.testing.assert_allclose(guide.mean[:, k], alone.mean, atol=1e-5)
+        np.testing.assert_allclose(guide.scale[:, k], alone.scale, atol=1e-5)
+        single = jax.tree.map(lambda leaf, k=k: leaf[:, k], theta)
+        np.testing.assert_allclose(
+            together[k], mechanism.predict(single, graphs[k], x[k]), atol=1e-4
+        )
+
+
+def test_noise_of_many_graphs_is_normal_and_uncorrelated():
+    graphs, d, draws = 6, 5, 4000
+    guide = ParameterGuide(jnp.zeros((1, graphs, d)), jnp.ones((1, graphs, d)), widths=(3, 1))
+    theta = jax.jit(jax.vmap(guide.sample))(jr.split(jr.key(4), draws))
+    parts = (theta.weights[0], theta.biases[0], theta.log_noise[..., None])
+    noise = np.concatenate([np.asarray(p).reshape(draws, graphs, -1) for p in parts], axis=2)
+    correlation = np.corrcoef(noise.reshape(draws, -1).T)
+    # 435 pairs at five standard errors: fails by chance once in 4000.
+    assert np.abs(correlation - np.eye(graphs * d)).max() < 5 / draws**0.5
+    assert scipy.stats.kstest(noise[:, :, 0].ravel()[::4], "norm").pvalue > 1e-4
+    within = np.corrcoef(np.abs(noise[:, 0]).T)
+    assert np.abs(within - np.eye(d)).max() < 5 / draws**0.5
+
+
 def test_likelihood_is_gaussian_with_the_variance_floor():
     mechanism = perturbed(build(variance_floor=0.3))
     theta = mechanism.guide(A).sample(jr.key(1))

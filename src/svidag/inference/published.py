@@ -181,17 +181,15 @@ class Published(Algorithm[State]):
         scale = self.settings.potential_scale
         if self.settings.orders == "gaussian":
             unit = float(np.log(np.expm1(scale)))
-            orders = GaussianOrders(jnp.zeros(m), jnp.full(m, unit))
+            orders = GaussianOrders(*jnp.asarray([[0.0] * m, [unit] * m], jnp.float32))
         else:
-            orders = jnp.asarray(
-                feasible_potentials(
-                    scale * _antithetic(key, self.settings.particles, m),
-                    np.asarray(self.beliefs.required),
-                )
-            )
-        optimisers: Any = (_optimiser(self.settings), _order_optimiser(self.settings))
-        started = optimisers[0].init(networks), optimisers[1].init(orders)
-        return State(orders, networks, *started, jnp.zeros((), jnp.int32), jnp.zeros((), jnp.int32))
+            drawn = scale * _antithetic(key, self.settings.particles, m)
+            orders = jnp.asarray(feasible_potentials(drawn, np.asarray(self.beliefs.required)))
+        # Under jit: op by op, optax's start compiles a kernel for every leaf.
+        optimiser: Any = jax.jit(_optimiser(self.settings).init)(networks)
+        order_optimiser: Any = jax.jit(_order_optimiser(self.settings).init)(orders)
+        none = jnp.zeros((), jnp.int32)
+        return State(orders, networks, optimiser, order_optimiser, none, none)
 
     def step(self, state: State, key: Array) -> tuple[State, dict[str, Array]]:
         """One iteration; where a gradient is not finite, the state stays as it was."""
@@ -202,27 +200,20 @@ class Published(Algorithm[State]):
         networks_gradient, orders_gradient, info = gradients
         finite = jnp.isfinite(info["bound"]) & _finite(networks_gradient) & _finite(orders_gradient)
 
-        def proceed(state):
-            networks, optimiser = _descend(
-                _optimiser(self.settings), networks_gradient, state.optimiser, state.networks
-            )
-            orders, order_optimiser = _descend(
-                _order_optimiser(self.settings),
-                orders_gradient,
-                state.order_optimiser,
-                state.orders,
-            )
-            if not isinstance(state.orders, GaussianOrders):
-                possible = jax.vmap(self.beliefs.feasible)(orders)
-                orders = jnp.where(possible[:, None], orders, state.orders)
-            none = jnp.zeros((), jnp.int32)
-            return State(orders, networks, optimiser, order_optimiser, state.count + 1, none)
-
-        def reject(state):
-            counted = (state.count + 1, state.rejected + 1)
-            return eqx.tree_at(lambda s: (s.count, s.rejected), state, counted)
-
-        state = jax.lax.cond(finite, proceed, reject, state)
+        networks, optimiser = _descend(
+            _optimiser(self.settings), networks_gradient, state.optimiser, state.networks
+        )
+        orders, order_optimiser = _descend(
+            _order_optimiser(self.settings), orders_gradient, state.order_optimiser, state.orders
+        )
+        if not isinstance(state.orders, GaussianOrders):
+            possible = jax.vmap(self.beliefs.feasible)(orders)
+            orders = jnp.where(possible[:, None], orders, state.orders)
+        count, none = state.count + 1, jnp.zeros((), jnp.int32)
+        proposed = State(orders, networks, optimiser, order_optimiser, count, none)
+        kept = eqx.tree_at(lambda s: (s.count, s.rejected), state, (count, state.rejected + 1))
+        # Selected leaf by leaf: under a conditional XLA would copy the state and use one core.
+        state = jax.tree.map(lambda new, old: jnp.where(finite, new, old), proposed, kept)
         return state, {**info, REJECTIONS: state.rejected}
 
     @property
@@ -240,14 +231,9 @@ class Published(Algorithm[State]):
 
     def _bound(self, networks, r, masks, key):
         """The bound averaged over particles, with the mean of each of its terms."""
-        full = self.complete(networks)
-
-        def single(r, mask, key):
-            return conditional_bound(
-                full, self.beliefs, self.rows, r, mask, key, self.settings.relaxing
-            )
-
-        terms, edges = jax.vmap(single)(r, masks, jax.random.split(key, len(r)))
+        terms, edges = conditional_bound(
+            self.complete(networks), self.beliefs, self.rows, r, masks, key, self.settings.relaxing
+        )
         return terms.total, (terms, edges)
 
     def _stein(self, networks: Networks, r: Float[Array, "K m"], key: Array, tau: Array):
@@ -324,16 +310,18 @@ def feasible_potentials(
 
 def _antithetic(key: Array, count: int, m: int) -> Float[np.ndarray, "K m"]:
     """Standard normal potentials in pairs r and −r, so that no order is favoured by chance."""
-    half = np.asarray(jax.random.normal(key, ((count + 1) // 2, m)))
+    rng = np.random.default_rng(np.asarray(jax.random.key_data(key)))
+    half = rng.standard_normal(((count + 1) // 2, m), np.float32)
     return np.stack([half, -half], axis=1).reshape(-1, m)[:count]
 
 
 def _networks(key: Array, beliefs: Beliefs, s: Settings) -> Networks:
     key_edges, key_mechanism = jax.random.split(key)
     m = len(beliefs.alpha)
-    start = jnp.where(jnp.eye(m, dtype=bool), 0.0, jnp.log(beliefs.alpha / beliefs.beta))
+    odds = np.log(np.asarray(beliefs.alpha) / np.asarray(beliefs.beta))
+    start = np.where(np.eye(m, dtype=bool), np.float32(0), odds)
     if s.edges == "bernoulli":
-        edges = BernoulliGuide(start)
+        edges = BernoulliGuide(jnp.asarray(start))
     elif s.edges == "mean-field":
         edges = MeanFieldGuide(m, location=start)
     else:

@@ -7,7 +7,9 @@ Gaussian over (θ_j, log σ_j),
     q(θ | A) = N(μ_φ(A), diag σ_φ²(A)),    θ = μ_φ(A) + σ_φ(A) ⊙ ε,
 
 whose divergence from the prior has a closed form (Eq. KL_closed_form). The nodes are stacked along
-the leading axis of every array. Methods act on one graph; the caller vmaps over particles.
+the leading axis of every array. Methods act on one graph, or on many at once: then the axes of the
+graphs, written ``*K``, come second, after the nodes. In that layout every product of a forward and
+backward pass is a batched matrix product without a transpose; under `vmap` half of them need one.
 """
 
 from itertools import pairwise
@@ -37,9 +39,9 @@ class Parameters(eqx.Module):
     ([(3, 3, 32), (3, 32, 32), (3, 32, 1)], (3,))
     """
 
-    weights: tuple[Float[Array, "m _ _"], ...]
-    biases: tuple[Float[Array, "m _"], ...]
-    log_noise: Float[Array, " m"]
+    weights: tuple[Float[Array, "m *K _ _"], ...]
+    biases: tuple[Float[Array, "m *K _"], ...]
+    log_noise: Float[Array, "m *K"]
 
 
 class ParameterGuide(eqx.Module):
@@ -53,15 +55,14 @@ class ParameterGuide(eqx.Module):
     (3, 1)
     """
 
-    mean: Float[Array, "m d"]
-    scale: Float[Array, "m d"]
+    mean: Float[Array, "m *K d"]
+    scale: Float[Array, "m *K d"]
     widths: tuple[int, ...] = eqx.field(static=True)
 
     def sample(self, key: PRNGKeyArray) -> Parameters:
         """Draw θ = μ + σ ⊙ ε for all nodes."""
-        noise = jr.normal(key, self.mean.shape, self.mean.dtype)
-        # Without the barrier XLA draws the noise again for the backward pass.
-        theta = self.mean + self.scale * jax.lax.optimization_barrier(noise)
+        noise = _normals(key, self.mean.shape)
+        theta = self.mean + self.scale * noise
         return _unpack(theta, self.widths)
 
 
@@ -75,8 +76,8 @@ class NodeKL(NamedTuple):
     (3,)
     """
 
-    weights: Float[Array, " m"]
-    noise: Float[Array, " m"]
+    weights: Float[Array, "m *K"]
+    noise: Float[Array, "m *K"]
 
 
 class MLPMechanism(eqx.Module):
@@ -149,62 +150,73 @@ class MLPMechanism(eqx.Module):
         d = sum(prod(shape) for shape in _shapes(self.widths)) + 1
         *kernels, head = _lecun_normal(key, [(m, *size) for size in pairwise((*sizes, d))])
         self.trunk_weights = tuple(kernels)
-        self.trunk_biases = tuple(jnp.zeros((m, size)) for size in hyper)
+        self.trunk_biases = tuple(jnp.asarray(np.zeros((m, s), np.float32)) for s in hyper)
         # Heads keep their bias as a last row, which is one large kernel less in either direction.
         bias = np.zeros((m, 1, d), np.float32)
         self.mean_head = jnp.asarray(np.concatenate([head, bias], axis=1))
         self.scale_head = jnp.asarray(np.concatenate([0 * head, bias - 2], axis=1))
 
-    def guide(self, A: Float[Array, "m m"]) -> ParameterGuide:
+    def guide(self, A: Float[Array, "*K m m"]) -> ParameterGuide:
         """q(θ, log σ | A) with σ_φ = softplus(ρ_φ) + floor."""
-        h = A.T if self.condition == "column" else jnp.broadcast_to(A.ravel(), (len(A), A.size))
+        h = jnp.moveaxis(A, -1, 0)
+        if self.condition == "graph":
+            flat = A.reshape(*A.shape[:-2], -1)
+            h = jnp.broadcast_to(flat[None], (A.shape[-1], *flat.shape))
         for weight, bias in zip(self.trunk_weights, self.trunk_biases, strict=True):
-            h = jax.nn.relu(jnp.einsum("ji,jih->jh", h, weight) + bias)
-        h = jnp.concatenate([h, jnp.ones_like(h[:, :1])], axis=1)
-        mean = jnp.einsum("jh,jhd->jd", h, self.mean_head)
-        rho = jnp.einsum("jh,jhd->jd", h, self.scale_head)
-        return ParameterGuide(mean, jax.nn.softplus(rho) + self.scale_floor, self.widths)
+            h = jax.nn.relu(jnp.einsum("j...i,jih->j...h", h, weight) + _over_graphs(bias, h))
+        h = jnp.concatenate([h, jnp.ones_like(h[..., :1])], axis=-1)
+        mean = jnp.einsum("j...h,jhd->j...d", h, self.mean_head)
+        rho = jnp.einsum("j...h,jhd->j...d", h, self.scale_head)
+        return ParameterGuide(mean, _softplus(rho) + self.scale_floor, self.widths)
 
     def kl(self, guide: ParameterGuide) -> NodeKL:
         """KL(q(θ, log σ | A) ‖ p(θ) p(log σ)) of each node (Eq. KL_closed_form)."""
-        weights = _gaussian_kl(guide.mean[:, :-1], guide.scale[:, :-1], 0.0, self.prior_scale)
+        weights = _gaussian_kl(guide.mean[..., :-1], guide.scale[..., :-1], 0.0, self.prior_scale)
         noise = _gaussian_kl(
-            guide.mean[:, -1], guide.scale[:, -1], self.noise_location, self.noise_spread
+            guide.mean[..., -1], guide.scale[..., -1], self.noise_location, self.noise_spread
         )
         return NodeKL(weights.sum(axis=-1), noise)
 
     def predict(
-        self, theta: Parameters, A: Float[Array, "m m"], x: Float[Array, "B m"]
-    ) -> Float[Array, "B m"]:
+        self, theta: Parameters, A: Float[Array, "*K m m"], x: Float[Array, "*K B m"]
+    ) -> Float[Array, "*K B m"]:
         """f_j(A[:, j] ⊙ x; θ_j) for every row and node."""
-        first, *rest = zip(theta.weights, theta.biases, strict=True)
-        # Masking the weights equals masking the inputs, and needs one copy of x for all nodes.
-        h = jnp.einsum("jih,bi->jhb", first[0] * A.T[:, :, None], x) + first[1][:, :, None]
-        for weight, bias in rest:
-            h = jnp.einsum("jhg,jhb->jgb", weight, jnp.tanh(h)) + bias[:, :, None]
-        return h[:, 0, :].T
+        return jnp.moveaxis(self._predict(theta, A, x), 0, -1)
 
-    def noise_variance(self, theta: Parameters) -> Float[Array, " m"]:
+    def _predict(self, theta: Parameters, A: Array, x: Array) -> Float[Array, "m *K B"]:
+        first, *rest = zip(theta.weights, theta.biases, strict=True)
+        # Masking the weights equals masking the inputs, and needs no copy of x for each node.
+        weight = first[0] * jnp.moveaxis(A, -1, 0)[..., None]
+        h = jnp.einsum("j...ih,...bi->j...hb", weight, x) + first[1][..., None]
+        for weight, bias in rest:
+            h = jnp.einsum("j...hg,j...hb->j...gb", weight, jnp.tanh(h)) + bias[..., None]
+        return h[..., 0, :]
+
+    def noise_variance(self, theta: Parameters) -> Float[Array, "m *K"]:
         """σ_j² + floor."""
         return jnp.exp(2 * theta.log_noise) + self.variance_floor
 
     def row_log_likelihood(
-        self, theta: Parameters, A: Float[Array, "m m"], x: Float[Array, "B m"]
-    ) -> Float[Array, "B m"]:
+        self, theta: Parameters, A: Float[Array, "*K m m"], x: Float[Array, "*K B m"]
+    ) -> Float[Array, "*K B m"]:
         """Return log N(x_j; f_j, σ_j²) of every row and node."""
-        variance = self.noise_variance(theta)[None]
-        squares = (x - self.predict(theta, A, x)) ** 2
+        return jnp.moveaxis(self._row_log_likelihood(theta, A, x), 0, -1)
+
+    def _row_log_likelihood(self, theta: Parameters, A: Array, x: Array) -> Array:
+        variance = self.noise_variance(theta)[..., None]
+        squares = (jnp.moveaxis(x, -1, 0) - self._predict(theta, A, x)) ** 2
         return -0.5 * (squares / variance + jnp.log(2 * jnp.pi * variance))
 
     def log_likelihood(
         self,
         theta: Parameters,
-        A: Float[Array, "m m"],
-        x: Float[Array, "B m"],
-        observed: Bool[Array, "B m"],
-    ) -> Float[Array, " m"]:
+        A: Float[Array, "*K m m"],
+        x: Float[Array, "*K B m"],
+        observed: Bool[Array, "*K B m"],
+    ) -> Float[Array, "m *K"]:
         """Return log p(x_j | A, θ_j) of each node over the rows where it was not intervened on."""
-        return jnp.where(observed, self.row_log_likelihood(theta, A, x), 0.0).sum(axis=0)
+        rows = self._row_log_likelihood(theta, A, x)
+        return jnp.where(jnp.moveaxis(observed, -1, 0), rows, 0.0).sum(axis=-1)
 
 
 def _shapes(widths: tuple[int, ...]) -> list[tuple[int, ...]]:
@@ -222,13 +234,38 @@ def _lecun_normal(
     return [jnp.asarray(kernel) for kernel in scaled]
 
 
-def _unpack(theta: Float[Array, "m d"], widths: tuple[int, ...]) -> Parameters:
-    pieces, start = [], 0
-    for shape in _shapes(widths):
-        stop = start + prod(shape)
-        pieces.append(theta[:, start:stop].reshape(len(theta), *shape))
-        start = stop
-    return Parameters(tuple(pieces[::2]), tuple(pieces[1::2]), theta[:, -1])
+def _normals(key: PRNGKeyArray, shape: tuple[int, ...]) -> Float[Array, "m *K d"]:
+    """Independent standard normals for all nodes and graphs."""
+    # A loop, because XLA would fuse and so repeat the work wherever the noise is used.
+    return jax.lax.map(lambda key: jr.normal(key, shape[1:]), jr.split(key, shape[0]))
+
+
+def _over_graphs(bias: Float[Array, "m h"], like: Array) -> Array:
+    """A bias for each node, ready to be added to an array [m, *K, h]."""
+    return bias.reshape(len(bias), *(1,) * (like.ndim - 2), -1)
+
+
+@jax.custom_jvp
+def _softplus(x: Array) -> Array:
+    """log(1 + eˣ); jax.nn.softplus guards against infinities at three times the cost."""
+    return jnp.maximum(x, 0) + jnp.log1p(jnp.exp(-jnp.abs(x)))
+
+
+@_softplus.defjvp
+def _softplus_jvp(primals, tangents):
+    (x,), (tangent,) = primals, tangents
+    return _softplus(x), jax.nn.sigmoid(x) * tangent
+
+
+def _unpack(theta: Float[Array, "m *K d"], widths: tuple[int, ...]) -> Parameters:
+    shapes = _shapes(widths)
+    cuts = np.cumsum([prod(shape) for shape in shapes])
+    *pieces, log_noise = jnp.split(theta, cuts, axis=-1)
+    shaped = [
+        piece.reshape(*theta.shape[:-1], *shape)
+        for piece, shape in zip(pieces, shapes, strict=True)
+    ]
+    return Parameters(tuple(shaped[::2]), tuple(shaped[1::2]), log_noise[..., 0])
 
 
 def _gaussian_kl(mean: Array, scale: Array, prior_mean: float, prior_scale: float) -> Array:

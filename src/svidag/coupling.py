@@ -1,0 +1,216 @@
+"""The paper's flow: coupling blocks whose transformer is a rational-quadratic spline.
+
+In each block the first half of the coordinates and the condition r choose, through a network, a
+monotone spline for every coordinate of the second half (Durkan et al., Neural Spline Flows, 2019);
+a fixed permutation follows. flowjax has the same flow for any transformer. Here bins are an axis of
+the arrays and a bin is chosen by comparison, without search, gather or cumulative sum, which XLA
+runs and compiles in half the time on a CPU.
+"""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from flowjax.bijections import AbstractBijection
+from jaxtyping import Array, Float, Int
+
+SMALLEST_BIN = 0.1
+"""Least width and height of a bin, in parts of an equal share of the interval."""
+SMALLEST_SLOPE = 1e-3
+"""Least derivative at a knot."""
+
+
+class SplineCoupling(AbstractBijection):
+    """Blocks of spline couplings on R^dim given a condition; the identity beyond ±boundary.
+
+    The weights start at zero, where every block is a permutation.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> flow = SplineCoupling(4, 2, blocks=3, bins=8, boundary=5.0, width=16, depth=1)
+    >>> y, log_det = flow.transform_and_log_det(jnp.arange(4.0), jnp.zeros(2))
+    >>> bool(jnp.allclose(jnp.sort(y), jnp.arange(4.0))), bool(jnp.abs(log_det) < 1e-5)
+    (True, True)
+    """
+
+    conditioner: eqx.nn.MLP
+    order: Int[Array, "blocks dim"]
+    shape: tuple[int, ...] = eqx.field(static=True)
+    cond_shape: tuple[int, ...] | None = eqx.field(static=True)
+    bins: int = eqx.field(static=True)
+    boundary: float = eqx.field(static=True)
+
+    def __init__(
+        self,
+        dim: int,
+        condition_dim: int,
+        *,
+        blocks: int,
+        bins: int,
+        boundary: float,
+        width: int,
+        depth: int,
+    ):
+        half = dim // 2
+        outputs = (3 * bins - 1) * (dim - half)
+        self.conditioner = _stacked(blocks, half + condition_dim, outputs, width, depth)
+        rng = np.random.default_rng(0)
+        self.order = jnp.asarray(np.stack([_permutation(rng, dim) for _ in range(blocks)]))
+        self.shape, self.cond_shape = (dim,), (condition_dim,)
+        self.bins, self.boundary = bins, boundary
+
+    def transform_and_log_det(self, x, condition=None) -> tuple[Array, Array]:
+        """Map z → γ block by block."""
+
+        def block(x, parameters):
+            layers, order = parameters
+            fixed, moved = jnp.split(x, [self.shape[0] // 2])
+            raw = self._condition(layers, fixed, condition)
+            moved, log_det = spline(moved, raw, self.boundary)
+            return jnp.concatenate([fixed, moved])[order], log_det.sum()
+
+        y, log_dets = jax.lax.scan(block, x, (_layers(self.conditioner), self.order))
+        return jnp.asarray(y), log_dets.sum()
+
+    def inverse_and_log_det(self, y, condition=None) -> tuple[Array, Array]:
+        """Map γ → z, the blocks in reverse."""
+
+        def block(y, parameters):
+            layers, order = parameters
+            fixed, moved = jnp.split(y[jnp.argsort(order)], [self.shape[0] // 2])
+            raw = self._condition(layers, fixed, condition)
+            moved, log_det = inverse_spline(moved, raw, self.boundary)
+            return jnp.concatenate([fixed, moved]), log_det.sum()
+
+        parameters = (_layers(self.conditioner), self.order)
+        x, log_dets = jax.lax.scan(block, y, parameters, reverse=True)
+        return jnp.asarray(x), log_dets.sum()
+
+    def _condition(self, layers, fixed: Array, condition) -> Float[Array, "parameters half"]:
+        h = jnp.concatenate([fixed, condition])
+        for weight, bias in layers[:-1]:
+            h = jax.nn.relu(weight @ h + bias)
+        weight, bias = layers[-1]
+        return (weight @ h + bias).reshape(3 * self.bins - 1, -1)
+
+
+def spline(
+    x: Float[Array, " d"], raw: Float[Array, "parameters d"], boundary: float
+) -> tuple[Float[Array, " d"], Float[Array, " d"]]:
+    """Monotone rational-quadratic map of each coordinate, and the log of its derivative.
+
+    `raw` holds n widths, n heights and n − 1 slopes, all zero for the identity.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> x = jnp.array([-7.0, 0.5])
+    >>> y, log_slope = spline(x, jnp.zeros((11, 2)), boundary=5.0)
+    >>> bool(jnp.allclose(y, x)), bool(jnp.abs(log_slope).max() < 1e-5)
+    (True, True)
+    """
+    within = jnp.abs(x) < boundary
+    bend = _Bin.at(jnp.where(within, x, 0.0), raw, boundary, axis=0)
+    position = (jnp.where(within, x, 0.0) - bend.left) / bend.width
+    y, log_slope = bend.forward(position)
+    return jnp.where(within, y, x), jnp.where(within, log_slope, 0.0)
+
+
+def inverse_spline(
+    y: Float[Array, " d"], raw: Float[Array, "parameters d"], boundary: float
+) -> tuple[Float[Array, " d"], Float[Array, " d"]]:
+    """Undo `spline`; the second value is the log derivative of the inverse.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> raw = jnp.linspace(-1.0, 1.0, 22).reshape(11, 2)
+    >>> x = jnp.array([-2.0, 3.0])
+    >>> bool(jnp.allclose(inverse_spline(spline(x, raw, 5.0)[0], raw, 5.0)[0], x, atol=1e-4))
+    True
+    """
+    within = jnp.abs(y) < boundary
+    bend = _Bin.at(jnp.where(within, y, 0.0), raw, boundary, axis=1)
+    position = bend.backward(jnp.where(within, y, 0.0) - bend.bottom)
+    log_slope = bend.forward(position)[1]
+    x = bend.left + bend.width * position
+    return jnp.where(within, x, y), jnp.where(within, -log_slope, 0.0)
+
+
+class _Bin(eqx.Module):
+    """The bin of each coordinate: its corner, its size, and the slopes at both ends."""
+
+    left: Array
+    bottom: Array
+    width: Array
+    height: Array
+    slopes: tuple[Array, Array]
+
+    @classmethod
+    def at(cls, value: Array, raw: Array, boundary: float, axis: int) -> "_Bin":
+        """Find the bin that holds a value on the axis of x (0) or y (1)."""
+        n = (raw.shape[0] + 1) // 3
+        shares = jax.nn.softmax(raw[: 2 * n].reshape(2, n, -1), axis=1)
+        sizes = 2 * boundary * (SMALLEST_BIN / n + (1 - SMALLEST_BIN) * shares)
+        upper = jnp.tri(n - 1, n, dtype=raw.dtype)[:, :, None] * sizes[axis][None]
+        knots = jax.lax.stop_gradient(upper.sum(axis=1)) - boundary
+        passed = (value[None] >= knots).astype(raw.dtype)  # [n − 1, d]: ones, then zeros
+        one = jnp.ones_like(passed[:1])
+        before = jnp.concatenate([passed, jnp.zeros_like(one)])
+        here = jnp.concatenate([one, passed]) - before
+        corner = (sizes * before[None]).sum(axis=1) - boundary
+        size = (sizes * here[None]).sum(axis=1)
+        slopes = (
+            _slope((raw[2 * n :] * here[1:]).sum(axis=0)),
+            _slope((raw[2 * n :] * here[:-1]).sum(axis=0)),
+        )
+        return cls(corner[0], corner[1], size[0], size[1], slopes)
+
+    def forward(self, position: Array) -> tuple[Array, Array]:
+        """Height and log slope at a position in [0, 1] (their equations 4 and 5)."""
+        secant = self.height / self.width
+        start, end = self.slopes
+        mixed = position * (1 - position)
+        below = secant + (start + end - 2 * secant) * mixed
+        y = self.bottom + self.height * (secant * position**2 + start * mixed) / below
+        slope = end * position**2 + 2 * secant * mixed + start * (1 - position) ** 2
+        return y, jnp.log(slope * (secant / below) ** 2)
+
+    def backward(self, rise: Array) -> Array:
+        """Position at which the spline has risen so far (their equations 6 to 8)."""
+        secant = self.height / self.width
+        start, end = self.slopes
+        bent = rise * (start + end - 2 * secant)
+        a, b, c = self.height * (secant - start) + bent, self.height * start - bent, -secant * rise
+        return 2 * c / (-b - jnp.sqrt(jnp.maximum(b**2 - 4 * a * c, 0.0)))
+
+
+def _slope(raw: Array) -> Array:
+    """Positive, and one at zero, as the slope at the boundary is."""
+    unit = float(np.log(np.expm1(1 - SMALLEST_SLOPE)))
+    return jax.nn.softplus(raw + unit) + SMALLEST_SLOPE
+
+
+def _permutation(rng: np.random.Generator, dim: int) -> np.ndarray:
+    return np.arange(dim)[::-1] if dim == 2 else rng.permutation(dim)
+
+
+def _layers(mlp: eqx.nn.MLP) -> list[tuple[Array, Array | None]]:
+    return [(layer.weight, layer.bias) for layer in mlp.layers]
+
+
+def _stacked(blocks: int, inputs: int, outputs: int, width: int, depth: int) -> eqx.nn.MLP:
+    """A network for each block with all weights zero."""
+    empty = eqx.filter_eval_shape(
+        eqx.nn.MLP, inputs, outputs, width, depth, jax.nn.relu, key=jr.key(0)
+    )
+    return jax.tree.map(
+        lambda leaf: (
+            jnp.asarray(np.zeros((blocks, *leaf.shape), leaf.dtype))
+            if isinstance(leaf, jax.ShapeDtypeStruct)
+            else leaf
+        ),
+        empty,
+    )
