@@ -3,10 +3,38 @@
 One convention holds everywhere: ``A[i, j] = 1`` means i → j.
 """
 
-from svidag import datasets, exact
-from svidag.data import Dataset
-from svidag.posterior import Posterior
-from svidag.prior import Prior
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from svidag import datasets, exact, metrics
+    from svidag.data import Dataset
+    from svidag.inference.loop import FitError
+    from svidag.methods import fit
+    from svidag.posterior import Posterior
+    from svidag.prior import Prior
 
 __version__ = "0.1.0.dev0"
-__all__ = ["Dataset", "Posterior", "Prior", "datasets", "exact"]
+__all__ = ["Dataset", "FitError", "Posterior", "Prior", "datasets", "exact", "fit", "metrics"]
+
+# Where each public name lives. It is imported when first asked for: JAX and pandas take seconds,
+# and a program that only reads a posterior should not wait for what fits one.
+_HOMES = {
+    "Dataset": "svidag.data",
+    "FitError": "svidag.inference.loop",
+    "Posterior": "svidag.posterior",
+    "Prior": "svidag.prior",
+    "fit": "svidag.methods",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    if name in __all__:
+        return importlib.import_module(f"svidag.{name}")
+    raise AttributeError(f"module 'svidag' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

@@ -46,8 +46,8 @@ def enumerated(weights: ParentWeights) -> tuple[DrawnGraphs, float]:
     mean_gap = log_consistent_orders(parents, weights.gaps) - log_consistent_orders(
         parents, np.zeros_like(weights.gaps)
     )
-    total = logsumexp(own + mean_gap)
-    return DrawnGraphs(graphs, np.exp(own + mean_gap - total)), float(total)
+    total = float(np.asarray(logsumexp(own + mean_gap)))
+    return DrawnGraphs(graphs, np.exp(own + mean_gap - total)), total
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +68,37 @@ class Layer:
 
 
 @dataclass(frozen=True, eq=False)
+class States:
+    """A number for each state (U, T), stored by the nodes P = U ∖ T placed before the last layer.
+
+    The states of one P lie together, in the order of the subsets T of V ∖ P, so that what may
+    follow U, the states with P = U, is a slice.
+    """
+
+    values: Float[np.ndarray, " states"]
+    offset: Int[np.ndarray, " subsets_and_end"]
+
+    @classmethod
+    def empty(cls, m: int) -> States:
+        """All states at −∞."""
+        sizes = 1 << (m - subsets.popcount(np.arange(2**m)))
+        offset = np.concatenate([[0], np.cumsum(sizes)])
+        return cls(np.full(offset[-1], -np.inf), offset)
+
+    def after(self, earlier: int) -> Float[np.ndarray, " next"]:
+        """The states whose earlier nodes are these, as a view."""
+        return self.values[self.offset[earlier] : self.offset[earlier + 1]]
+
+    def index(self, layer: Layer, m: int) -> Int[np.ndarray, " T"]:
+        """Where the states of a layer are stored: T ranks among the subsets of V ∖ (U ∖ T)."""
+        free = (2**m - 1) & ~layer.earlier
+        rank = np.zeros(len(layer.last), dtype=np.int64)
+        for b in layer.inside:
+            rank |= ((layer.last >> b) & 1) << subsets.popcount(free & ((1 << b) - 1))
+        return self.offset[layer.earlier] + rank
+
+
+@dataclass(frozen=True, eq=False)
 class StructureLaw(GraphLaw):
     """p(A | D) with every graph counted once, for beliefs that treat both directions alike.
 
@@ -78,15 +109,14 @@ class StructureLaw(GraphLaw):
     sums
         log Σ_{S⊆U} exp w_j(S).
     rest
-        log of the summed weight of all that can follow a state. States are stored by the nodes
-        placed before the last layer; `rest[P][k]` belongs to the k-th subset T of V ∖ P.
+        log of the summed weight of all that can follow a state.
     log_total
         log of the summed weight of all graphs.
     """
 
     weights: ParentWeights
     sums: Float[np.ndarray, "m subsets"]
-    rest: list[np.ndarray]
+    rest: States
     log_total: float
 
     @classmethod
@@ -94,28 +124,24 @@ class StructureLaw(GraphLaw):
         """Sum backwards from the full set of nodes."""
         m = weights.m
         sums = np.stack([subsets.subset_sums(sets) for sets in weights.sets])
-        rest = _empty_states(m)
+        rest = States.empty(m)
         for layer in _layers(sums, descending=True):
-            onward = layer.step[:, 1:] + rest[layer.placed][1:]
-            value = _logsumexp(onward, axis=1) if layer.outside else np.zeros(len(layer.last))
-            _store(rest, layer, value, m)
-        return cls(weights, sums, rest, float(rest[0][0]))
+            onward = layer.step[:, 1:] + rest.after(layer.placed)[1:]
+            rest.values[rest.index(layer, m)] = _logsumexp(onward, axis=1) if layer.outside else 0.0
+        return cls(weights, sums, rest, float(rest.values[0]))
 
     def edge_probabilities(self) -> Float[np.ndarray, "m m"]:
         """P(i → j | D), exact: forward over layers, each step giving its nodes their parents."""
         m = self.weights.m
         with_parent = self._sums_with_parent()
-        reached = _empty_states(m)
-        reached[0][0] = 0.0
+        reached = States.empty(m)
+        reached.values[0] = 0.0
         edges = np.zeros((m, m))
         for layer in _layers(self.sums, descending=False):
-            arrive = _load(reached, layer, m)
-            paths = arrive[:, None] + layer.step
-            if layer.placed:
-                reached[layer.placed][1:] = _logsumexp(paths[:, 1:], axis=0)
-            else:
-                reached[0][1:] = paths[0, 1:]
-            visit = np.exp(paths[:, 1:] + self.rest[layer.placed][1:] - self.log_total)
+            arrive = reached.values[reached.index(layer, m)]
+            paths = arrive[:, None] + layer.step[:, 1:]
+            reached.after(layer.placed)[1:] = _logsumexp(paths, axis=0)
+            visit = np.exp(paths + self.rest.after(layer.placed)[1:] - self.log_total)
             chosen = subsets.members(np.arange(1, layer.step.shape[1]), len(layer.outside))
             mass = visit @ chosen.astype(float)  # P(state, j in the next layer)
             inside, outside = np.ix_(layer.inside, layer.outside)
@@ -181,7 +207,7 @@ class StructureLaw(GraphLaw):
             for k, (placed, last) in enumerate(kinds):
                 rows = active[kind.reshape(-1) == k]
                 layer = _layer(self.sums, int(placed), np.array([last]))
-                log_odds = (layer.step + self.rest[int(placed)])[0, 1:]
+                log_odds = (layer.step + self.rest.after(int(placed)))[0, 1:]
                 picked = 1 + (log_odds + rng.gumbel(size=(len(rows), len(log_odds)))).argmax(axis=1)
                 chosen = subsets.members(picked, len(layer.outside)) == 1
                 for column, j in enumerate(layer.outside):
@@ -227,30 +253,6 @@ def _layer(sums: Float[np.ndarray, "m subsets"], placed: int, last: np.ndarray) 
     for row in gain:
         step = np.concatenate([step, step + row[:, None]], axis=1)
     return Layer(placed, inside, outside, last, earlier, gain, step)
-
-
-def _empty_states(m: int) -> list[np.ndarray]:
-    sizes = subsets.popcount(np.arange(2**m))
-    return [np.full(2 ** (m - size), -np.inf) for size in sizes]
-
-
-def _store(states: list[np.ndarray], layer: Layer, values: np.ndarray, m: int) -> None:
-    for earlier, k, value in zip(layer.earlier, _ranks(layer, m), values, strict=True):
-        states[earlier][k] = value
-
-
-def _load(states: list[np.ndarray], layer: Layer, m: int) -> Float[np.ndarray, " T"]:
-    ranks = _ranks(layer, m)
-    return np.array([states[earlier][k] for earlier, k in zip(layer.earlier, ranks, strict=True)])
-
-
-def _ranks(layer: Layer, m: int) -> Int[np.ndarray, " T"]:
-    """The position of each last layer T among the subsets of V ∖ (U ∖ T)."""
-    free = (2**m - 1) & ~layer.earlier
-    rank = np.zeros(len(layer.last), dtype=np.int64)
-    for b in range(m):
-        rank |= ((layer.last >> b) & 1) << subsets.popcount(free & ((1 << b) - 1))
-    return rank
 
 
 def _logdiff(larger: np.ndarray, smaller: np.ndarray) -> np.ndarray:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import abc
 import enum
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -123,7 +124,7 @@ def run(
     started = time.perf_counter()
     at = jnp.asarray(done)
     _, info = _advance(algorithm, state, key, at, at, schedule.chunk)  # compiles, no step
-    compiled = last_save = time.perf_counter()
+    compiled, last_save = time.perf_counter(), -math.inf
     if not trace:
         trace = {name: np.asarray(values)[:0] for name, values in info.items()}
     try:
@@ -137,7 +138,7 @@ def run(
             new = {name: np.asarray(values)[: limit - done] for name, values in info.items()}
             trace = {name: np.concatenate([trace[name], new[name]]) for name in trace}
             done = limit
-            meter.update(done, {shown: trace[name][-1] for name, shown in schedule.figures})
+            meter.update(done, {shown: float(trace[name][-1]) for name, shown in schedule.figures})
             status = _judge(schedule, trace, done)
             if checkpoint and time.perf_counter() - last_save > checkpoint.every:
                 checkpoint.save(done, state, trace)

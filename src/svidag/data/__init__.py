@@ -1,0 +1,11 @@
+"""A table of measurements, checked: read it, audit it, standardise it.
+
+Everything that enters the package becomes a `Dataset`: named float64 columns, and a mask that
+says which entries were set by an intervention.
+"""
+
+from svidag.data.audit import AuditError, Finding
+from svidag.data.dataset import Dataset
+from svidag.data.scaling import Scaling
+
+__all__ = ["AuditError", "Dataset", "Finding", "Scaling"]

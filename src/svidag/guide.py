@@ -1,0 +1,356 @@
+"""The edge guide q(γ | r): edge logits given the node potentials, and edges given the logits.
+
+A density guide maps base noise to logits, γ = T_φ(z; r) with z ~ N(0, I) over the m(m − 1) ordered
+pairs, and keeps the log-determinant of the same forward pass, so that
+
+    log q(γ | r) = log N(z; 0, I) − log |det ∂T_φ(z; r)/∂z|
+
+needs no inverse (Eq. ELBO-flow-general). `FlowGuide` is a conditional normalising flow of any
+family, `MeanFieldGuide` its ablation, `BernoulliGuide` the guide over B itself of Eq. ELBO-br.
+Everything acts on one r; the caller vmaps over particles.
+
+The trainable parameters are the inexact-array leaves of a guide, so that
+`eqx.partition(guide, eqx.is_inexact_array)` separates them: permutations and autoregressive masks
+are integers and booleans, spline settings are Python numbers. flowjax keeps some parameters
+unconstrained inside wrappers (paramax); its bijections unwrap themselves when called, so a guide
+is optimised as it stands and `paramax.unwrap` is only for looking at a constrained value.
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+from flowjax.bijections import AbstractBijection, Affine, Chain, RationalQuadraticSpline
+from flowjax.distributions import StandardNormal
+from flowjax.flows import coupling_flow, masked_autoregressive_flow
+from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray
+
+__all__ = [
+    "FAMILIES",
+    "BernoulliGuide",
+    "EdgeGuide",
+    "FlowGuide",
+    "FlowSettings",
+    "MeanFieldGuide",
+    "relaxed_edges",
+]
+
+
+def relaxed_edges(
+    key: PRNGKeyArray, gamma: Float[Array, "m m"], temperature: float | Float[Array, ""]
+) -> tuple[Float[Array, "m m"], Float[Array, "m m"]]:
+    """Hard and soft edges share one logistic noise: B = 1[γ + R > 0], B̃ = σ((γ + R)/T).
+
+    B_ij ~ Bernoulli(σ(γ_ij)); both have a zero diagonal (Eq. binary-concrete-sample).
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp, jax.random as jr
+    >>> hard, soft = relaxed_edges(jr.key(0), jnp.zeros((3, 3)), 0.3)
+    >>> bool(((soft > 0.5) == (hard == 1)).all())
+    True
+    """
+    noisy = gamma + jr.logistic(key, gamma.shape, gamma.dtype)
+    pairs = 1 - jnp.eye(gamma.shape[0], dtype=gamma.dtype)
+    return pairs * (noisy > 0).astype(gamma.dtype), pairs * jax.nn.sigmoid(noisy / temperature)
+
+
+class EdgeGuide(eqx.Module):
+    """A density over edge logits given potentials, with zero logits on the diagonal.
+
+    Examples
+    --------
+    >>> import jax.random as jr
+    >>> guides = [MeanFieldGuide(2), FlowGuide(2, family="affine-coupling", key=jr.key(0))]
+    >>> all(isinstance(guide, EdgeGuide) for guide in guides)
+    True
+    """
+
+    @abstractmethod
+    def sample_and_log_prob(
+        self, key: PRNGKeyArray, r: Float[Array, " m"]
+    ) -> tuple[Float[Array, "m m"], Float[Array, ""]]:
+        """One draw γ ~ q(γ | r) and its log density over the m(m − 1) pairs."""
+
+    @abstractmethod
+    def log_prob(self, gamma: Float[Array, "m m"], r: Float[Array, " m"]) -> Float[Array, ""]:
+        """Log q(γ | r) at any γ; the diagonal of γ is ignored."""
+
+    def sample(self, key: PRNGKeyArray, r: Float[Array, " m"]) -> Float[Array, "m m"]:
+        """One draw γ ~ q(γ | r)."""
+        return self.sample_and_log_prob(key, r)[0]
+
+
+@dataclass(frozen=True)
+class FlowSettings:
+    """What a flow family may use: number of blocks, spline bins on ±boundary, conditioner size.
+
+    Examples
+    --------
+    >>> import jax.random as jr
+    >>> settings = FlowSettings(blocks=2, bins=8, boundary=5.0, width=16, depth=1)
+    >>> FAMILIES["affine-coupling"](jr.key(0), 6, 3, settings).shape
+    (6,)
+    """
+
+    blocks: int
+    bins: int
+    boundary: float
+    width: int
+    depth: int
+
+
+FlowFamily = Callable[[PRNGKeyArray, int, int, FlowSettings], AbstractBijection]
+
+
+def _layers(settings: FlowSettings, dim: int, condition_dim: int) -> dict:
+    # invert=False makes z → γ the direction without an inverse, for every family.
+    return {
+        "base_dist": StandardNormal((dim,)),
+        "cond_dim": condition_dim,
+        "flow_layers": settings.blocks,
+        "nn_width": settings.width,
+        "nn_depth": settings.depth,
+        "invert": False,
+    }
+
+
+def _spline(settings: FlowSettings) -> RationalQuadraticSpline:
+    return RationalQuadraticSpline(knots=settings.bins - 1, interval=settings.boundary)
+
+
+def spline_coupling(
+    key: PRNGKeyArray, dim: int, condition_dim: int, settings: FlowSettings
+) -> AbstractBijection:
+    """Half of the coordinates bend the other half: the paper's neural spline coupling flow."""
+    layers = _layers(settings, dim, condition_dim)
+    return coupling_flow(key, transformer=_spline(settings), **layers).bijection
+
+
+def affine_coupling(
+    key: PRNGKeyArray, dim: int, condition_dim: int, settings: FlowSettings
+) -> AbstractBijection:
+    """Coupling blocks that shift and scale (RealNVP)."""
+    return coupling_flow(key, **_layers(settings, dim, condition_dim)).bijection
+
+
+def masked_autoregressive(
+    key: PRNGKeyArray, dim: int, condition_dim: int, settings: FlowSettings
+) -> AbstractBijection:
+    """Inverse autoregressive blocks that shift and scale: a draw is one pass, a density is D."""
+    return masked_autoregressive_flow(key, **_layers(settings, dim, condition_dim)).bijection
+
+
+def spline_autoregressive(
+    key: PRNGKeyArray, dim: int, condition_dim: int, settings: FlowSettings
+) -> AbstractBijection:
+    """Inverse autoregressive blocks whose transformer is the spline."""
+    layers = _layers(settings, dim, condition_dim)
+    return masked_autoregressive_flow(key, transformer=_spline(settings), **layers).bijection
+
+
+FAMILIES: Mapping[str, FlowFamily] = MappingProxyType(
+    {
+        "spline-coupling": spline_coupling,
+        "affine-coupling": affine_coupling,
+        "masked-autoregressive": masked_autoregressive,
+        "spline-autoregressive": spline_autoregressive,
+    }
+)
+
+
+class FlowGuide(EdgeGuide):
+    """γ = T_φ(z; r − r̄), a conditional flow that ends in a learnable affine layer.
+
+    Only differences of potentials matter, so the condition is centred. The affine layer carries γ
+    beyond the spline's boundary; conditioners start at zero, so that the first guide is
+    N(location, scale²) on every pair.
+
+    Parameters
+    ----------
+    m
+        Number of variables, at least two.
+    family
+        A name in `FAMILIES`, or a function (key, dim, condition_dim, settings) → bijection
+        whose forward pass is z → γ.
+    blocks, bins, boundary, width, depth
+        Flow blocks; spline bins on [−boundary, boundary]; hidden width and number of hidden layers
+        of each conditioner.
+    location, scale
+        Where the guide starts: numbers or [m, m] arrays, for instance the prior's mean logits.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp, jax.random as jr
+    >>> guide = FlowGuide(3, location=-1.0, key=jr.key(0))
+    >>> gamma, log_q = guide.sample_and_log_prob(jr.key(1), jnp.array([0.3, -1.0, 0.8]))
+    >>> gamma.shape, log_q.shape
+    ((3, 3), ())
+    """
+
+    bijection: AbstractBijection
+
+    def __init__(
+        self,
+        m: int,
+        *,
+        family: str | FlowFamily = "spline-coupling",
+        blocks: int = 5,
+        bins: int = 8,
+        boundary: float = 5.0,
+        width: int = 64,
+        depth: int = 2,
+        location: ArrayLike = 0.0,
+        scale: ArrayLike = 1.0,
+        key: PRNGKeyArray,
+    ):
+        _check_size(m)
+        settings = FlowSettings(blocks, bins, boundary, width, depth)
+        flow = _family(family)(key, m * (m - 1), m, settings)
+        affine = Affine(_pair_values(location, m), _pair_values(scale, m))
+        self.bijection = Chain([_start_at_identity(flow), affine])
+
+    def sample_and_log_prob(
+        self, key: PRNGKeyArray, r: Float[Array, " m"]
+    ) -> tuple[Float[Array, "m m"], Float[Array, ""]]:
+        """One draw γ and log q(γ | r), both from the forward pass."""
+        z = jr.normal(key, self.bijection.shape)
+        gamma, log_det = self.bijection.transform_and_log_det(z, _centred(r))
+        return _to_matrix(gamma, r.shape[0]), _standard_normal(z) - log_det
+
+    def log_prob(self, gamma: Float[Array, "m m"], r: Float[Array, " m"]) -> Float[Array, ""]:
+        """Log q(γ | r) through the inverse."""
+        z, log_det = self.bijection.inverse_and_log_det(_to_pairs(gamma), _centred(r))
+        return _standard_normal(z) + log_det
+
+
+class MeanFieldGuide(EdgeGuide):
+    """γ_ij = μ_ij + e^{s_ij} z_ij, independent over pairs and blind to r: the ablation of the flow.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> guide = MeanFieldGuide(3)
+    >>> round(float(guide.log_prob(jnp.zeros((3, 3)), jnp.zeros(3))), 3)  # −3 log 2π: six pairs
+    -5.514
+    """
+
+    location: Float[Array, " D"]
+    log_scale: Float[Array, " D"]
+
+    def __init__(self, m: int, *, location: ArrayLike = 0.0, scale: ArrayLike = 1.0):
+        _check_size(m)
+        self.location = _pair_values(location, m)
+        self.log_scale = jnp.log(_pair_values(scale, m))
+
+    def sample_and_log_prob(
+        self, key: PRNGKeyArray, r: Float[Array, " m"]
+    ) -> tuple[Float[Array, "m m"], Float[Array, ""]]:
+        """One draw γ and log q(γ)."""
+        z = jr.normal(key, self.location.shape)
+        gamma = self.location + jnp.exp(self.log_scale) * z
+        return _to_matrix(gamma, r.shape[0]), _standard_normal(z) - self.log_scale.sum()
+
+    def log_prob(self, gamma: Float[Array, "m m"], r: Float[Array, " m"]) -> Float[Array, ""]:
+        """Log q(γ)."""
+        z = (_to_pairs(gamma) - self.location) * jnp.exp(-self.log_scale)
+        return _standard_normal(z) - self.log_scale.sum()
+
+
+class BernoulliGuide(eqx.Module):
+    """q(B) = Π Bernoulli(σ(l_ij)) over the edges themselves: the paper's bound without a flow.
+
+    Its logits are parameters, not draws, so there is no density over γ: in the bound, minus `kl`
+    takes the place of log p(γ) − log q(γ | r). Sums are over ordered pairs; the diagonal is idle.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> guide = BernoulliGuide(jnp.full((3, 3), -1.0))
+    >>> prior = jnp.ones((3, 3))
+    >>> bool(guide.kl(prior, prior) == -guide.expected_log_prior(prior, prior) - guide.entropy())
+    True
+    """
+
+    logits: Float[Array, "m m"]
+
+    def sample(self, key: PRNGKeyArray, r: Float[Array, " m"]) -> Float[Array, "m m"]:
+        """Return the logits with a zero diagonal, whatever the key and the potentials."""
+        return _to_matrix(_to_pairs(self.logits), r.shape[0])
+
+    def entropy(self) -> Float[Array, ""]:
+        """−E_q log q(B) = Σ log(1 + e^l) − l σ(l)."""
+        logits = _to_pairs(self.logits)
+        return (jax.nn.softplus(logits) - logits * jax.nn.sigmoid(logits)).sum()
+
+    def expected_log_prior(
+        self, alpha: Float[Array, "m m"], beta: Float[Array, "m m"]
+    ) -> Float[Array, ""]:
+        """E_q log p(B) under the Beta-Bernoulli prior, p(B_ij = 1) = α_ij/(α_ij + β_ij)."""
+        logits = _to_pairs(self.logits)
+        prior = jnp.log(_to_pairs(alpha)) - jnp.log(_to_pairs(beta))
+        return (prior * jax.nn.sigmoid(logits) - jax.nn.softplus(prior)).sum()
+
+    def kl(self, alpha: Float[Array, "m m"], beta: Float[Array, "m m"]) -> Float[Array, ""]:
+        """KL(q(B) ‖ p(B)) in closed form."""
+        return -self.expected_log_prior(alpha, beta) - self.entropy()
+
+
+def _family(family: str | FlowFamily) -> FlowFamily:
+    if not isinstance(family, str):
+        return family
+    if family not in FAMILIES:
+        known = ", ".join(map(repr, FAMILIES))
+        raise ValueError(f"family must be one of {known} or a function; got {family!r}")
+    return FAMILIES[family]
+
+
+def _check_size(m: int) -> None:
+    if m < 2:
+        raise ValueError(f"m must be at least 2, so that there is a pair; got {m}")
+
+
+def _start_at_identity(flow: AbstractBijection) -> AbstractBijection:
+    """Zero the last layer of every conditioner; flowjax's transformers are then the identity."""
+
+    def silence(leaf):
+        return jnp.zeros_like(leaf) if eqx.is_inexact_array(leaf) else leaf
+
+    def start(node):
+        if not isinstance(node, eqx.nn.MLP):
+            return node
+        last = jax.tree.map(silence, node.layers[-1])
+        return eqx.tree_at(lambda mlp: mlp.layers[-1], node, last)
+
+    return jax.tree.map(start, flow, is_leaf=lambda node: isinstance(node, eqx.nn.MLP))
+
+
+def _centred(r: Float[Array, " m"]) -> Float[Array, " m"]:
+    return r - r.mean()
+
+
+def _standard_normal(z: Float[Array, " D"]) -> Float[Array, ""]:
+    return jax.scipy.stats.norm.logpdf(z).sum()
+
+
+def _pair_values(value: ArrayLike, m: int) -> Float[Array, " D"]:
+    return _to_pairs(jnp.broadcast_to(jnp.asarray(value, dtype=jnp.float32), (m, m)))
+
+
+# Without its first cell, a flattened m × m matrix is (m − 1) × (m + 1) with the rest of the
+# diagonal as its last column: reshapes and no scatter.
+def _to_pairs(matrix: Float[Array, "m m"]) -> Float[Array, " D"]:
+    """Off-diagonal cells in row-major order."""
+    m = matrix.shape[0]
+    return matrix.ravel()[1:].reshape(m - 1, m + 1)[:, :-1].ravel()
+
+
+def _to_matrix(pairs: Float[Array, " D"], m: int) -> Float[Array, "m m"]:
+    """Put the pairs around a zero diagonal."""
+    rest = jnp.pad(pairs.reshape(m - 1, m), ((0, 0), (0, 1)))
+    return jnp.pad(rest.ravel(), (1, 0)).reshape(m, m)

@@ -1,0 +1,354 @@
+"""Algorithm 1 of the paper: Stein particles over orders, a flow over edges, Bayesian networks.
+
+One forward and backward pass over the K particles gives the gradient for the networks φ and the
+score of every particle together: the bound is differentiated once with respect to φ, to the
+potentials (through the flow's condition) and to the relaxed masks, and the masks' cotangents are
+pulled back to the potentials by the same linear maps that the kernel's repulsion uses.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array, Bool, Float, Int
+
+from svidag.guide import FAMILIES, BernoulliGuide, FlowGuide, MeanFieldGuide
+from svidag.inference.loop import REJECTIONS, Algorithm
+from svidag.inference.stein import Stein, direction, linearise
+from svidag.mechanisms.mlp import MLPMechanism
+from svidag.objective import Beliefs, Networks, Relaxing, Rows, conditional_bound
+from svidag.order import Sinkhorn, relax
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the paper's table fixes, and the author's choices where the table is silent.
+
+    Attributes
+    ----------
+    iterations, particles, batch, draws
+        T_itr, K_part, |D_b| and S_MC.
+    edges
+        The guide over edges: a flow family by name, ``"mean-field"`` for Gaussian logits that
+        ignore the order, or ``"bernoulli"`` for the bound without a flow (Eq. ELBO-br).
+    orders
+        ``"stein"`` for particles, ``"gaussian"`` for a reparameterised Gaussian over potentials.
+    blocks, bins, boundary, width
+        The flow: number of blocks, spline bins and domain, hidden width of its conditioners.
+    hidden, hyper, condition
+        Hidden layers of the mechanisms and of the hypernetworks; what a hypernetwork sees, its
+        node's ``"column"`` or the whole ``"graph"``.
+    temperature, tau
+        T of the relaxed edges and τ of the relaxed order.
+    sinkhorn_iterations
+        K_S; None takes the limit of infinitely many, which a few Newton steps reach.
+    scale_invariant
+        Divide potentials by their root mean square before the relaxation.
+    potential_scale
+        σ_r of the prior over potentials.
+    learning_rate, gradient_clip, particle_rate, particle_clip
+        Adam's rate and global norm clip for φ; η_r and ℓ2 clip for the particles.
+    optimiser, particle_optimiser
+        Any optax transformation in place of those.
+    """
+
+    iterations: int = 2500
+    particles: int = 20
+    batch: int = 64
+    draws: int = 1
+    edges: str = "spline-coupling"
+    orders: Literal["stein", "gaussian"] = "stein"
+    blocks: int = 5
+    bins: int = 8
+    boundary: float = 5.0
+    width: int = 64
+    hidden: tuple[int, ...] = (32, 32)
+    hyper: tuple[int, ...] = (16, 16)
+    condition: Literal["column", "graph"] = "column"
+    temperature: float = 0.3
+    tau: float = 0.1
+    sinkhorn_iterations: int | None = None
+    scale_invariant: bool = False
+    potential_scale: float = 1.0
+    learning_rate: float = 3e-3
+    gradient_clip: float = 1.0
+    particle_rate: float = 0.1
+    particle_clip: float = 10.0
+    optimiser: optax.GradientTransformation | None = None
+    particle_optimiser: optax.GradientTransformation | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("iterations", "particles", "batch", "draws", "blocks", "bins", "width"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise ValueError(f"{name} must be a positive whole number; got {value!r}")
+        for name in ("temperature", "tau", "potential_scale", "learning_rate", "particle_rate"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} must be positive; got {getattr(self, name)!r}")
+        choices = {
+            "edges": (*FAMILIES, "mean-field", "bernoulli"),
+            "orders": ("stein", "gaussian"),
+            "condition": ("column", "graph"),
+        }
+        for name, known in choices.items():
+            if getattr(self, name) not in known:
+                raise ValueError(f"{name} must be one of {known}; got {getattr(self, name)!r}")
+
+    @property
+    def sinkhorn(self) -> Sinkhorn:
+        """The relaxation's solver: the limit, or K_S sweeps as published with their derivative."""
+        if self.sinkhorn_iterations is None:
+            return Sinkhorn(scale_invariant=self.scale_invariant)
+        return Sinkhorn(
+            sweeps=self.sinkhorn_iterations,
+            newton=0,
+            start="flat",
+            gradient="unrolled",
+            scale_invariant=self.scale_invariant,
+        )
+
+    @property
+    def relaxing(self) -> Relaxing:
+        """How the bound is estimated."""
+        return Relaxing(self.temperature, self.batch, self.draws)
+
+
+class GaussianOrders(eqx.Module):
+    """q(r) = N(mean, softplus(rho)²), the guide over potentials without Stein particles."""
+
+    mean: Float[Array, " m"]
+    rho: Float[Array, " m"]
+
+    def sample(self, key: Array, count: int) -> Float[Array, "K m"]:
+        """Reparameterised draws."""
+        noise = jax.random.normal(key, (count, self.mean.shape[0]), self.mean.dtype)
+        return self.mean[None] + jax.nn.softplus(self.rho)[None] * noise
+
+    def kl(self, prior_scale: float) -> Float[Array, ""]:
+        """KL(q(r) ‖ N(0, σ_r²))."""
+        scale = jax.nn.softplus(self.rho) / prior_scale
+        shift = self.mean / prior_scale
+        return 0.5 * jnp.sum(scale**2 + shift**2 - 1 - 2 * jnp.log(scale))
+
+
+class State(eqx.Module):
+    """Everything that a step changes."""
+
+    orders: Float[Array, "K m"] | GaussianOrders
+    networks: Networks
+    optimiser: Any
+    order_optimiser: Any
+    rejected: Int[Array, ""]
+
+
+class Published(Algorithm[State]):
+    """Algorithm 1 on a data set; the static half of the networks is kept here."""
+
+    rows: Rows
+    beliefs: Beliefs
+    skeleton: Networks
+    settings: Settings = eqx.field(static=True)
+
+    @classmethod
+    def build(cls, rows: Rows, beliefs: Beliefs, settings: Settings) -> Published:
+        """Prepare the algorithm; the networks' structure does not depend on the random key."""
+        networks = _networks(jax.random.key(0), beliefs, settings)
+        return cls(rows, beliefs, eqx.partition(networks, eqx.is_inexact_array)[1], settings)
+
+    def init(self, key: Array) -> State:
+        """Networks at their start, potentials from the prior in an order that is feasible."""
+        key_networks, key_orders = jax.random.split(key)
+        networks = _networks(key_networks, self.beliefs, self.settings)
+        networks, _ = eqx.partition(networks, eqx.is_inexact_array)
+        m = self.rows.values.shape[1]
+        scale = self.settings.potential_scale
+        if self.settings.orders == "gaussian":
+            unit = float(np.log(np.expm1(scale)))
+            orders = GaussianOrders(jnp.zeros(m), jnp.full(m, unit))
+        else:
+            drawn = scale * jax.random.normal(key_orders, (self.settings.particles, m))
+            orders = jnp.asarray(
+                feasible_potentials(np.asarray(drawn), np.asarray(self.beliefs.required))
+            )
+        optimisers: Any = (_optimiser(self.settings), _order_optimiser(self.settings))
+        started = optimisers[0].init(networks), optimisers[1].init(orders)
+        return State(orders, networks, *started, jnp.zeros((), jnp.int32))
+
+    def step(self, state: State, key: Array) -> tuple[State, dict[str, Array]]:
+        """One iteration; where anything would not be finite, the state stays as it was."""
+        if isinstance(state.orders, GaussianOrders):
+            gradients = self._gaussian(state.networks, state.orders, key)
+        else:
+            gradients = self._stein(state.networks, state.orders, key)
+        networks_gradient, orders_gradient, info = gradients
+        networks, optimiser = _descend(
+            _optimiser(self.settings), networks_gradient, state.optimiser, state.networks
+        )
+        orders, order_optimiser = _descend(
+            _order_optimiser(self.settings), orders_gradient, state.order_optimiser, state.orders
+        )
+        if not isinstance(state.orders, GaussianOrders):
+            possible = jax.vmap(self.beliefs.feasible)(orders)
+            orders = jnp.where(possible[:, None], orders, state.orders)
+            info["infeasible"] = jnp.sum(~possible)
+        proposed = State(
+            orders,
+            networks,
+            optimiser,
+            order_optimiser,
+            jnp.zeros((), jnp.int32),
+        )
+        kept = State(
+            state.orders,
+            state.networks,
+            state.optimiser,
+            state.order_optimiser,
+            state.rejected + 1,
+        )
+        fine = jnp.isfinite(info["bound"]) & _all_finite(proposed)
+        state = jax.tree.map(lambda new, old: jnp.where(fine, new, old), proposed, kept)
+        return state, {**info, REJECTIONS: state.rejected}
+
+    def _bound(self, networks, r, masks, key):
+        """The bound averaged over particles, with the mean of each of its terms."""
+        full = eqx.combine(networks, self.skeleton)
+
+        def single(r, mask, key):
+            return conditional_bound(
+                full, self.beliefs, self.rows, r, mask, key, self.settings.relaxing
+            )
+
+        terms, edges = jax.vmap(single)(r, masks, jax.random.split(key, len(r)))
+        return terms.total, (terms, edges)
+
+    def _stein(self, networks: Networks, r: Float[Array, "K m"], key: Array):
+        s = self.settings
+
+        def relaxed(r):
+            relaxation = relax(r, s.tau, s.sinkhorn)
+            return relaxation.mask, relaxation.row_error
+
+        features = linearise(relaxed, r, has_aux=True)
+
+        def objective(networks, r, masks):
+            total, aux = self._bound(networks, r, masks, key)
+            return total.mean(), aux
+
+        gradient, aux = jax.grad(objective, argnums=(0, 1, 2), has_aux=True)(
+            networks, r, features.values
+        )
+        per_particle = len(r) * (gradient[1] + features.pull(gradient[2]))
+        scores = per_particle - r / s.potential_scale**2
+        move = direction(scores, features, Stein(score_clip=s.particle_clip))
+        info = _info(*aux) | {
+            "bandwidth": move.bandwidth,
+            "clipped": move.clipped,
+            "row_error": features.aux.max(),
+            "spread": jnp.std(r, axis=0).mean(),
+        }
+        return jax.tree.map(jnp.negative, gradient[0]), -move.direction, info
+
+    def _gaussian(self, networks: Networks, orders: GaussianOrders, key: Array):
+        s = self.settings
+        key_orders, key_bound = jax.random.split(key)
+
+        def objective(networks, orders):
+            r = orders.sample(key_orders, s.particles)
+            relaxation = jax.vmap(lambda r: relax(r, s.tau, s.sinkhorn))(r)
+            total, aux = self._bound(networks, r, relaxation.mask, key_bound)
+            # Draws that a required edge rules out do not belong to the guide.
+            possible = jax.vmap(self.beliefs.feasible)(r)
+            mean = jnp.sum(jnp.where(possible, total, 0.0)) / jnp.maximum(possible.sum(), 1)
+            kl = orders.kl(s.potential_scale)
+            return kl - mean, (aux, kl, relaxation.row_error.max())
+
+        gradient, (aux, kl, row_error) = jax.grad(objective, argnums=(0, 1), has_aux=True)(
+            networks, orders
+        )
+        info = _info(*aux)
+        info["bound"] = info["bound"] - kl
+        spread = jax.nn.softplus(orders.rho).mean()
+        info |= {"potentials": -kl, "row_error": row_error, "spread": spread}
+        return gradient[0], gradient[1], info
+
+
+def feasible_potentials(
+    r: Float[np.ndarray, "K m"], required: Bool[np.ndarray, "m m"]
+) -> Float[np.ndarray, "K m"]:
+    """The same potentials, handed out so that every required cause comes before its effect.
+
+    Walks down the sorted potentials; each goes to the free variable with the highest of its own,
+    so a feasible order stays as it is.
+    """
+    out = np.empty_like(r)
+    for particle, row in zip(out, r, strict=True):
+        waiting = required.sum(axis=0)
+        free = np.ones(len(row), dtype=bool)
+        for value in np.sort(row)[::-1]:
+            ready = np.flatnonzero(free & (waiting == 0))
+            node = ready[row[ready].argmax()]
+            particle[node] = value
+            free[node] = False
+            waiting = waiting - required[node]
+    return out
+
+
+def _networks(key: Array, beliefs: Beliefs, s: Settings) -> Networks:
+    key_edges, key_mechanism = jax.random.split(key)
+    m = len(beliefs.alpha)
+    start = jnp.where(jnp.eye(m, dtype=bool), 0.0, jnp.log(beliefs.alpha / beliefs.beta))
+    if s.edges == "bernoulli":
+        edges = BernoulliGuide(start)
+    elif s.edges == "mean-field":
+        edges = MeanFieldGuide(m, location=start)
+    else:
+        edges = FlowGuide(
+            m,
+            family=s.edges,
+            blocks=s.blocks,
+            bins=s.bins,
+            boundary=s.boundary,
+            width=s.width,
+            location=start,
+            key=key_edges,
+        )
+    mechanism = MLPMechanism(
+        m, hidden=s.hidden, hyper=s.hyper, condition=s.condition, key=key_mechanism
+    )
+    return Networks(edges, mechanism)
+
+
+def _descend(
+    transformation: optax.GradientTransformation, gradient: Any, state: Any, at: Any
+) -> tuple[Any, Any]:
+    with jax.numpy_dtype_promotion("standard"):  # optax raises floats to integer powers
+        updates, state = transformation.update(gradient, state, at)
+        return optax.apply_updates(at, updates), state
+
+
+def _optimiser(s: Settings) -> optax.GradientTransformation:
+    return s.optimiser or optax.chain(
+        optax.clip_by_global_norm(s.gradient_clip), optax.adam(s.learning_rate)
+    )
+
+
+def _order_optimiser(s: Settings) -> optax.GradientTransformation:
+    if s.particle_optimiser is not None:
+        return s.particle_optimiser
+    return optax.sgd(s.particle_rate) if s.orders == "stein" else optax.adam(s.learning_rate)
+
+
+def _info(terms, edges) -> dict[str, Array]:
+    means = {name: value.mean() for name, value in terms._asdict().items()}
+    return {"bound": terms.total.mean(), **means, "edges": edges.mean()}
+
+
+def _all_finite(tree: Any) -> Array:
+    leaves = [jnp.all(jnp.isfinite(x)) for x in jax.tree.leaves(tree) if eqx.is_inexact_array(x)]
+    return jnp.stack(leaves).all()

@@ -1,0 +1,69 @@
+"""What every method is given: checked data, bound beliefs, and how the user wants the answer."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from svidag import __version__
+from svidag.data import Dataset, Finding, Scaling
+from svidag.prior import EdgePrior, Prior
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """A data set that passed its audit, in the scale of the fit, with beliefs by column."""
+
+    data: Dataset
+    scaling: Scaling | None
+    prior: EdgePrior
+    findings: tuple[Finding, ...]
+    original_checksum: str
+
+    @classmethod
+    def build(
+        cls, data: Any, *, prior: Prior | None, interventions: Any, standardise: bool
+    ) -> Problem:
+        """Read, audit, bind and standardise; every complaint about the input comes from here."""
+        dataset = Dataset.from_any(data, interventions=interventions)
+        findings = dataset.audit()
+        edges = (Prior() if prior is None else prior).bind(dataset.names)
+        checksum = dataset.checksum
+        scaling = None
+        if standardise:
+            dataset, scaling = dataset.standardise()
+        return cls(dataset, scaling, edges, findings, checksum)
+
+    def fingerprint(self, **choices: Any) -> dict[str, Any]:
+        """All that a result depends on, as text and numbers: the identity of a run."""
+        beliefs = np.stack([self.prior.alpha, self.prior.beta])
+        knowledge = np.stack([self.prior.allowed, self.prior.required])
+        return {
+            "svidag": __version__,
+            "data": self.original_checksum,
+            "standardised": self.scaling is not None,
+            "prior": _digest(beliefs.tobytes() + knowledge.tobytes()),
+            **{name: _plain(value) for name, value in choices.items()},
+        }
+
+
+def checkpoint_path(checkpoint: Any) -> Path | None:
+    """The public `checkpoint` argument as a path."""
+    if checkpoint is None:
+        return None
+    path = Path(checkpoint)
+    if path.is_dir():
+        raise ValueError(f"checkpoint must be a file; {path} is a directory")
+    return path
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, bool | int | float | str | None) else repr(value)

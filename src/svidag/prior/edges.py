@@ -1,0 +1,202 @@
+"""The prior as matrices: densities, marginals and draws for the columns of one table."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+from jax.scipy.special import gammaln
+from jaxtyping import Array, Bool, Float, UInt8
+from scipy.special import betaln, log_expit
+
+from svidag.graph.extension import draw_linear_extensions
+
+CELLS_AT_ONCE = 2**22
+"""Prior draws are made in blocks of about this many matrix cells."""
+
+
+def logistic_beta_log_density(
+    gamma: Float[Array, "*batch m m"] | Float[np.ndarray, "*batch m m"],
+    alpha: Float[Array, "m m"] | Float[np.ndarray, "m m"],
+    beta: Float[Array, "m m"] | Float[np.ndarray, "m m"],
+) -> Float[Array, "*batch m m"]:
+    """Logistic–Beta log density of each edge logit, in JAX and in the precision of `gamma`.
+
+    log p(γ) = α log σ(γ) + β log σ(−γ) − log 𝓑(α, β)   (paper, Eq. logistic-beta-prior-main)
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> one = jnp.ones((1, 1))
+    >>> round(float(logistic_beta_log_density(jnp.zeros((1, 1)), one, one)[0, 0]), 4)
+    -1.3863
+    """
+    gamma = jnp.asarray(gamma)
+    a, b = jnp.asarray(alpha, gamma.dtype), jnp.asarray(beta, gamma.dtype)
+    # Cheaper to compile than jax's betaln, and in float64 more exact.
+    log_normaliser = gammaln(a) + gammaln(b) - gammaln(a + b)
+    a, b, log_normaliser = (jnp.broadcast_to(x, gamma.shape) for x in (a, b, log_normaliser))
+    return a * jax.nn.log_sigmoid(gamma) + b * jax.nn.log_sigmoid(-gamma) - log_normaliser
+
+
+@dataclass(frozen=True, eq=False)
+class EdgePrior:
+    """The prior over edges of a given table, as matrices with ``[i, j]`` for i → j.
+
+    Parameters
+    ----------
+    names
+        The columns, in order.
+    belief, concentration
+        p_ij and ν_ij.
+    alpha, beta
+        Parameters of the Beta distribution of π_ij.
+    allowed
+        False on the diagonal and where hard knowledge deletes the pair.
+    required
+        True where the edge is certain.
+
+    Examples
+    --------
+    >>> from svidag.prior import Prior
+    >>> edges = Prior(p=0.5).bind(["a", "b"])
+    >>> edges.alpha.tolist()
+    [[1.5, 1.5], [1.5, 1.5]]
+    >>> edges.allowed.tolist()
+    [[False, True], [True, False]]
+    """
+
+    names: tuple[str, ...]
+    belief: Float[np.ndarray, "m m"]
+    concentration: Float[np.ndarray, "m m"]
+    alpha: Float[np.ndarray, "m m"]
+    beta: Float[np.ndarray, "m m"]
+    allowed: Bool[np.ndarray, "m m"]
+    required: Bool[np.ndarray, "m m"]
+
+    def __post_init__(self) -> None:
+        for name in ("belief", "concentration", "alpha", "beta", "allowed", "required"):
+            getattr(self, name).setflags(write=False)
+
+    @property
+    def free(self) -> Bool[np.ndarray, "m m"]:
+        """Pairs whose B_ij hard knowledge leaves open (the order may still rule out the arrow)."""
+        return self.allowed & ~self.required
+
+    @property
+    def marginal(self) -> Float[np.ndarray, "m m"]:
+        """p(B_ij = 1) = α/(α + β) on allowed pairs, required ones included; 0 on deleted pairs."""
+        return np.where(self.allowed, self.alpha / (self.alpha + self.beta), 0.0)
+
+    @property
+    def logit(self) -> Float[np.ndarray, "m m"]:
+        """Log odds log(α/β) of the marginal; −∞ on deleted pairs."""
+        return np.where(self.allowed, np.log(self.alpha) - np.log(self.beta), -np.inf)
+
+    def log_density(
+        self, gamma: Float[np.ndarray, "*batch m m"]
+    ) -> Float[np.ndarray, "*batch m m"]:
+        """Logistic–Beta log density of each logit; 0 where hard knowledge settles the pair.
+
+        The sum over pairs is log p(γ) of the free logits. `logistic_beta_log_density` is the same
+        in JAX, on every pair.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from svidag.prior import Prior
+        >>> Prior(p=0.5, nu_min=0).bind(["a", "b"]).log_density(np.zeros((2, 2))).round(4).tolist()
+        [[0.0, -1.3863], [-1.3863, 0.0]]
+        """
+        a, b = self.alpha, self.beta
+        density = a * log_expit(gamma) + b * log_expit(-gamma) - betaln(a, b)
+        return np.where(self.free, density, 0.0)
+
+    def log_marginal(self, B: UInt8[np.ndarray, "*batch m m"]) -> Float[np.ndarray, "*batch"]:
+        """Beta–Bernoulli log p(B | K): −∞ if B lacks a required edge or has a deleted one.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from svidag.prior import Prior
+        >>> edges = Prior(p=0.5).bind(["a", "b"])
+        >>> round(float(edges.log_marginal(np.array([[0, 1], [0, 0]], dtype=np.uint8))), 4)
+        -1.3863
+        """
+        present = B.astype(bool)
+        log_total = np.log(self.alpha + self.beta)
+        open_term = np.where(present, np.log(self.alpha), np.log(self.beta)) - log_total
+        settled_term = np.where(present == self.required, 0.0, -np.inf)
+        return np.asarray(np.where(self.free, open_term, settled_term).sum(axis=(-2, -1)))
+
+    def sample_potentials(self, n: int, seed: int = 0) -> Float[np.ndarray, "n m"]:
+        """Draw n vectors r of standard normal potentials given r_i > r_j for every required i → j.
+
+        Examples
+        --------
+        >>> from svidag.prior import Prior
+        >>> r = Prior(required=[("b", "a")]).bind(["a", "b"]).sample_potentials(100)
+        >>> bool((r[:, 1] > r[:, 0]).all())
+        True
+        """
+        rng = np.random.default_rng(seed)
+        orders = draw_linear_extensions(self.required, n, rng)
+        falling = -np.sort(rng.standard_normal(orders.shape), axis=1)
+        potentials = np.empty_like(falling)
+        np.put_along_axis(potentials, orders, falling, axis=1)
+        return potentials
+
+    def sample(self, n: int, seed: int = 0) -> UInt8[np.ndarray, "n m m"]:
+        """Draw n graphs from the prior given hard knowledge: A = B ⊙ M(r), (B, r) ~ p(B, r | K).
+
+        Examples
+        --------
+        >>> from svidag.prior import Prior
+        >>> A = Prior(p=0.3, forbidden=[("a", "b")]).bind(["a", "b", "c"]).sample(1000, seed=1)
+        >>> A.shape, int(A[:, 0, 1].sum())
+        ((1000, 3, 3), 0)
+        """
+        r = self.sample_potentials(n, seed)
+        rng = np.random.default_rng([seed, 1])
+        p = np.where(self.required, 1.0, self.marginal)
+        A = np.empty((n, *p.shape), dtype=np.uint8)
+        for rows in self._blocks(n):
+            A[rows] = _before(r[rows]) & (rng.random(A[rows].shape) < p)
+        return A
+
+    def edge_probabilities(self, n: int = 20_000, seed: int = 0) -> pd.DataFrame:
+        """Prior probability of each arrow, p(A_ij = 1 | K) = p(B_ij = 1 | K) p(r_i > r_j | K).
+
+        Exact, and half the marginal, when nothing is required. Otherwise the order's part is the
+        mean over n draws of r, with a standard error of at most ½/√n.
+
+        Examples
+        --------
+        >>> from svidag.prior import Prior
+        >>> Prior(p=0.5).bind(["a", "b"]).edge_probabilities().loc["a", "b"]
+        np.float64(0.25)
+        """
+        ahead = self._order_probabilities(n, seed) if self.required.any() else 0.5
+        return pd.DataFrame(
+            np.where(self.required, 1.0, self.marginal * ahead),
+            index=pd.Index(self.names, name="cause"),
+            columns=pd.Index(self.names, name="effect"),
+        )
+
+    def _order_probabilities(self, n: int, seed: int) -> Float[np.ndarray, "m m"]:
+        r = self.sample_potentials(n, seed)
+        count = np.zeros(self.alpha.shape)
+        for rows in self._blocks(n):
+            count += _before(r[rows]).sum(axis=0)
+        return count / n
+
+    def _blocks(self, n: int) -> Iterator[slice]:
+        step = max(1, CELLS_AT_ONCE // self.alpha.size)
+        return (slice(start, start + step) for start in range(0, n, step))
+
+
+def _before(r: Float[np.ndarray, "n m"]) -> Bool[np.ndarray, "n m m"]:
+    """M(r)[i, j] = 1[r_i > r_j]."""
+    return r[:, :, None] > r[:, None, :]

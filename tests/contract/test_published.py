@@ -1,0 +1,187 @@
+"""`preset="paper"`: one contract over all its configurations, on tiny fits."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import svidag
+from svidag.graph import are_dags
+from svidag.inference import loop
+from svidag.inference.published import Published
+
+TINY = {
+    "iterations": 30,
+    "particles": 4,
+    "batch": 16,
+    "blocks": 2,
+    "width": 8,
+    "hidden": (8,),
+    "hyper": (4,),
+    "progress": False,
+    "preset": "paper",
+}
+CONFIGURATIONS = {
+    "published": {},
+    "affine": {"edges": "affine-coupling"},
+    "autoregressive": {"edges": "masked-autoregressive"},
+    "without flow": {"edges": "mean-field"},
+    "without Stein": {"orders": "gaussian"},
+    "without both": {"edges": "mean-field", "orders": "gaussian"},
+    "ELBO-br": {"edges": "bernoulli"},
+    "whole graph": {"condition": "graph"},
+    "100 sweeps": {"sinkhorn_iterations": 100, "scale_invariant": True, "draws": 2},
+}
+KNOWLEDGE = svidag.Prior(
+    p=0.4, required=[("c", "a")], forbidden=[("a", "b")], tiers=[["c"], ["a", "d"]]
+)
+
+
+def rows(n=60):
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((n, 4))
+    x[:, 1] += x[:, 0]
+    x[:, 2] -= x[:, 1]
+    return svidag.Dataset.from_any(x, names=("a", "b", "c", "d"))
+
+
+@pytest.fixture(scope="module")
+def published():
+    return svidag.fit(rows(), prior=KNOWLEDGE, **TINY)
+
+
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+def test_every_draw_is_a_dag_that_keeps_the_knowledge(name):
+    posterior = svidag.fit(rows(), prior=KNOWLEDGE, **{**TINY, **CONFIGURATIONS[name]})
+    draws = posterior.sample(300)
+    assert are_dags(draws).all()
+    assert draws[:, 2, 0].all()
+    bound = KNOWLEDGE.bind(posterior.names)
+    assert not draws[:, ~bound.allowed].any()
+    trace = posterior.diagnostics["trace"]
+    terms = ("log_likelihood", "parameters", "noise", "log_prior", "entropy", "potentials")
+    total = sum(trace[term] for term in terms if term in trace)
+    np.testing.assert_allclose(total, trace["bound"], rtol=1e-4)
+    assert posterior.diagnostics["rejected_steps"] == 0
+    probability = posterior.edge_probabilities().to_numpy()
+    # 300 draws against 4000 averaged ones: 5 standard errors of the former.
+    assert np.abs(draws.mean(axis=0) - probability).max() < 5 * np.sqrt(0.25 / 300)
+    assert probability[2, 0] == pytest.approx(1.0)
+
+
+def test_same_seed_same_draws_whatever_the_chunk(published):
+    again = svidag.fit(rows(), prior=KNOWLEDGE, chunk=7, **TINY)
+    assert (again.sample(100, seed=3) == published.sample(100, seed=3)).all()
+    assert again.edge_probabilities().equals(published.edge_probabilities())
+    other = svidag.fit(rows(), prior=KNOWLEDGE, seed=1, **TINY)
+    assert (other.sample(100, seed=3) != published.sample(100, seed=3)).any()
+
+
+def test_a_second_fit_of_the_same_shape_does_not_trace_again(published, monkeypatch):
+    traced = []
+    step = Published.step
+
+    def counting(self, state, key):
+        traced.append(None)
+        return step(self, state, key)
+
+    monkeypatch.setattr(Published, "step", counting)
+    svidag.fit(rows(), prior=KNOWLEDGE, seed=5, **TINY)
+    assert traced == []
+
+
+def test_names_diagnostics_and_status(published):
+    assert published.names == ("a", "b", "c", "d")
+    diagnostics = published.diagnostics
+    assert diagnostics["status"] == loop.Status.COMPLETED.value
+    assert len(diagnostics["trace"]["bound"]) == TINY["iterations"]
+    assert {"bandwidth", "spread", "row_error", "rejected", "clipped"} <= diagnostics[
+        "trace"
+    ].keys()
+    assert diagnostics["compile_seconds"] >= 0
+
+
+def test_parameters_and_predictions(published):
+    graph = published.sample(1)[0]
+    drawn = published.parameters(graph, n=5)
+    assert {len(values) for values in drawn.values()} == {5}
+    held_out = published.predictive_log_likelihood(rows().values[:7], n=20)
+    assert held_out.shape == (7,)
+    assert np.isfinite(held_out).all()
+    # Shrinking the units by 10 raises every density by log 10 a column.
+    fine = svidag.Dataset.from_any(rows().values / 10, names=published.names)
+    scaled = svidag.fit(fine, prior=KNOWLEDGE, **TINY)
+    finer = scaled.predictive_log_likelihood(rows().values[:7] / 10, n=20)
+    np.testing.assert_allclose(finer - held_out, 4 * np.log(10), atol=0.05)
+
+
+def test_intervened_entries_are_no_evidence_about_their_own_causes():
+    """Node d has no effects here, so what it was set to must not matter at all."""
+    prior = svidag.Prior(p=0.4, forbidden=[("d", "a"), ("d", "b"), ("d", "c")])
+    base = rows().values
+    mask = np.zeros(base.shape, dtype=bool)
+    mask[:30, 3] = True
+    probability = []
+    for value in (0.0, 100.0):
+        x = base.copy()
+        x[mask] = value
+        data = svidag.Dataset.from_any(x, names=rows().names, interventions=mask)
+        posterior = svidag.fit(data, prior=prior, standardise=False, **TINY)
+        probability.append(posterior.edge_probabilities())
+    assert probability[0].equals(probability[1])
+
+
+def test_structure_weights_report_their_effective_size():
+    posterior = svidag.fit(rows(), graph_weights="structure", **TINY)
+    assert 1 <= posterior.diagnostics["structure_ess"] <= 10_000
+    assert are_dags(posterior.sample(50)).all()
+
+
+KILLED = """
+import sys, numpy as np, svidag
+sys.path.insert(0, {tests!r})
+import test_published as t
+settings = dict(t.TINY, iterations=3000)
+p = svidag.fit(t.rows(), prior=t.KNOWLEDGE, chunk=10, checkpoint=sys.argv[1], **settings)
+np.save(sys.argv[2], p.edge_probabilities().to_numpy())
+"""
+
+
+def test_a_killed_run_resumes_to_identical_probabilities(tmp_path):
+    checkpoint, result = tmp_path / "run.npz", tmp_path / "edges.npy"
+    code = KILLED.format(tests=os.path.dirname(__file__))
+    command = [sys.executable, "-c", code, str(checkpoint), str(result)]
+    process = subprocess.Popen(command)
+    deadline = time.monotonic() + 300
+    while not checkpoint.exists() and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert checkpoint.exists()
+    assert not result.exists(), "the run ended before it could be killed"
+    subprocess.run(command, check=True)
+    straight = svidag.fit(rows(), prior=KNOWLEDGE, **{**TINY, "iterations": 3000})
+    assert (np.load(result) == straight.edge_probabilities().to_numpy()).all()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"iterationss": 3}, "unknown settings"),
+        ({"iterations": 0}, "iterations must be a positive"),
+        ({"edges": "planar"}, "edges must be one of"),
+        ({"orders": "laplace"}, "orders must be one of"),
+        ({"tau": 0.0}, "tau must be positive"),
+        ({"mechanism": "linear"}, "preset='paper' has mechanism 'mlp'"),
+        ({"preset": "papers"}, "preset must be one of"),
+        ({"method": "dibs"}, "method must be one of"),
+        ({"graph_weights": "both"}, "graph_weights must be"),
+    ],
+)
+def test_bad_choices_are_named(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        svidag.fit(rows(), **{**TINY, **arguments})
