@@ -12,7 +12,8 @@ from svidag.exact.orders import OrderLaw, parent_weights
 from svidag.guide import FlowSettings
 from svidag.inference.conditional import GuideTraining, columns_of
 from svidag.inference.estimate import GuideEstimator
-from svidag.inference.pseudo_marginal import PseudoMarginal, propose
+from svidag.inference.pseudo_marginal import PseudoMarginal, relocate_or_swap
+from svidag.inference.remembered import Collection, Remembered, RememberedEstimator
 from svidag.mechanisms.linear import LinearGaussian
 from svidag.mechanisms.local import CachedScores
 from svidag.node_guide import stack_flows, stack_mean_fields
@@ -72,14 +73,31 @@ def test_estimates_are_unbiased(guide):
     assert abs(ratio.mean() - 1) < 5 * ratio.std() / np.sqrt(len(ratio))
 
 
-@pytest.mark.parametrize("kind", ["poor", "trained", "knowledge"])
-def test_relocation_reproduces_the_exact_posterior_of_the_order(kind):
-    case = Case(KNOWN if kind == "knowledge" else FREE)
+def sampler_of(kind, case):
+    """Plain relocation with a poor or a trained guide, or a chain on few kept parent sets."""
     guides = trained_guide(case) if kind == "trained" else poor_guide()
-    estimator = GuideEstimator(guides, CachedScores(case.model), case.terms, draws=8)
-    sampler = PseudoMarginal(estimator, case.terms)
+    rest = GuideEstimator(guides, CachedScores(case.model), case.terms, draws=8)
+    if "kept" not in kind:
+        return PseudoMarginal(rest, case.terms)
+    collection = Collection(case.terms, case.model, capacity=3)
+    training = GuideTraining(case.model, case.terms, draws=4, optimiser=optax.set_to_zero())
+    columns = columns_of(case.orders[:4], case.terms.allowed)
+    _, judged = training.step(training.start(poor_guide()), jax.random.key(3), columns)
+    collection.add_judged(columns, judged)
+    known = collection.freeze()
+    return PseudoMarginal(
+        RememberedEstimator(known, rest),
+        case.terms,
+        lambda orders, rng: known.walk(orders, rng, moves=3),
+    )
+
+
+@pytest.mark.parametrize("kind", ["poor", "trained", "kept", "knowledge", "kept knowledge"])
+def test_chains_reproduce_the_exact_posterior_of_the_order(kind):
+    case = Case(KNOWN if "knowledge" in kind else FREE)
+    sampler = sampler_of(kind, case)
     feasible = case.orders[sampler.feasible(case.orders)]
-    K, burn_in, steps = 256, 60, 200
+    K, burn_in, steps = (64, 100, 300) if kind == "trained" else (256, 60, 200)
     start = feasible[np.random.default_rng(0).choice(len(feasible), K)]
     chains = sampler.start(jax.random.key(1), start)
     seen = np.zeros((K, 24))
@@ -90,6 +108,7 @@ def test_relocation_reproduces_the_exact_posterior_of_the_order(kind):
         chains, _ = sampler.step(chains, jax.random.fold_in(jax.random.key(2), t))
         assert (chains.parents >= case.terms.required).all()
         assert not (chains.parents & ~case.terms.allowed).any()
+        assert sampler.feasible(chains.orders).all()
         if t >= burn_in:
             seen[np.arange(K), [code[tuple(o)] for o in chains.orders.tolist()]] += 1 / steps
             edges += chains.edges.swapaxes(1, 2) / steps
@@ -102,11 +121,46 @@ def test_relocation_reproduces_the_exact_posterior_of_the_order(kind):
         assert error.max() < 0.03
 
 
+def every_set(case):
+    nodes, codes = np.nonzero(np.isfinite(case.law.weights.sets))
+    sets = (codes[:, None] >> np.arange(4)) & 1 == 1
+    return Remembered.of(nodes, sets, case.law.weights.sets[nodes, codes], case.terms)
+
+
+def test_kept_sets_give_the_exact_conditional_when_none_is_missing():
+    case = Case(FREE)
+    every = every_set(case)
+    columns = columns_of(case.orders, case.terms.allowed).reshape(-1, 4)
+    pairs = np.tile(np.arange(4), 24)
+    log_sum, edges, drawn = every.condition(pairs, columns, np.full(96, 0.5))
+    follow = case.law.follow[pairs, columns @ (1 << np.arange(4))]
+    np.testing.assert_allclose(log_sum, follow, atol=1e-9)
+    assert not (drawn & ~columns).any()
+    for i in range(4):  # P(i → j | U) = 1 − exp(F(U ∖ i) − F(U))
+        without = columns.copy()
+        without[:, i] = False
+        shorter = case.law.follow[pairs, without @ (1 << np.arange(4))]
+        shorter = shorter + np.where(columns[:, i], case.terms.log_absent[pairs, i], 0.0)
+        np.testing.assert_allclose(edges[:, i], -np.expm1(shorter - follow), atol=1e-9)
+
+
+def test_a_walk_on_all_parent_sets_draws_orders_from_their_posterior():
+    case = Case(KNOWN)
+    every = every_set(case)
+    rng = np.random.default_rng(0)
+    orders = every.walk(np.tile([0, 1, 2, 3], (4000, 1)), rng, moves=40)
+    code = {order: at for at, order in enumerate(case.order_log_evidence)}
+    count = np.bincount([code[tuple(o)] for o in orders.tolist()], minlength=24)
+    expected = 4000 * case.order_probability
+    # Multinomial counts: five standard errors on 24 orders.
+    assert (np.abs(count - expected) <= 5 * np.sqrt(expected) + 1e-9).all()
+
+
 def test_proposals_are_symmetric_and_reach_every_neighbour():
     rng = np.random.default_rng(0)
     count = {}
     for a in itertools.permutations(range(3)):
-        for b in propose(rng, np.tile(a, (6000, 1)), swaps=0.4).tolist():
+        for b in relocate_or_swap(np.tile(a, (6000, 1)), rng, swaps=0.4).tolist():
             count[a, tuple(b)] = count.get((a, tuple(b)), 0) + 1
     for (a, b), times in count.items():
         # Poisson-like counts: five standard errors.

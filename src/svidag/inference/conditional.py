@@ -53,6 +53,32 @@ class GuideState(NamedTuple):
     optimiser: optax.OptState
 
 
+class Judged(NamedTuple):
+    """The parent sets that a step drew, and what became of them.
+
+    Attributes
+    ----------
+    parents
+        ``[j, k, s]``: draw s for node j in order k.
+    log_joint
+        f_j(B) + log p(B).
+    gain
+        What each edge adds to it, the others as drawn: Δ_ij + logit p_ij.
+    log_guide
+        log q̂_j(B).
+    """
+
+    parents: Bool[np.ndarray, "m K S m"]
+    log_joint: Float[np.ndarray, "m K S"]
+    gain: Float[np.ndarray, "m K S m"]
+    log_guide: Float[np.ndarray, "m K S"]
+
+    @property
+    def bound(self) -> Float[np.ndarray, " K"]:
+        """The tight bound of each order, estimated from the draws."""
+        return (self.log_joint - self.log_guide).mean(axis=2).sum(axis=0)
+
+
 class GuideTraining:
     """Steps of gradient ascent on the tight bound.
 
@@ -87,20 +113,18 @@ class GuideTraining:
 
     def step(
         self, state: GuideState, key: PRNGKeyArray, columns: Bool[np.ndarray, "K m m"]
-    ) -> tuple[GuideState, Float[np.ndarray, "K m"]]:
-        """Ascend once; also the bound's terms by order and node, as they were before the step."""
+    ) -> tuple[GuideState, Judged]:
+        """Ascend once; also the draws that gave the direction."""
         by_node = jnp.asarray(columns.swapaxes(0, 1))
         required = jnp.asarray(self.terms.required)
         noise = Noise.draw(key, (*by_node.shape[:2], self.draws, by_node.shape[2]))
         parents, log_guide = _draw(state.guides, noise, by_node, required)
-        gain, log_joint = self._judge(columns.swapaxes(0, 1), np.asarray(parents))
-        bound = (log_joint - np.asarray(log_guide, dtype=float)).mean(axis=2).T
-        gain = jnp.asarray(gain, jnp.float32)
-        state = _ascend(self.optimiser, state, noise, by_node, required, gain)
-        return state, bound
+        judged = self._judge(columns.swapaxes(0, 1), np.asarray(parents), np.asarray(log_guide))
+        gain = jnp.asarray(judged.gain, jnp.float32)
+        return _ascend(self.optimiser, state, noise, by_node, required, gain), judged
 
-    def _judge(self, columns, parents):
-        """Δ + logit p, and f + log p(B), for drawn parent sets [node, order, draw, m]."""
+    def _judge(self, columns, parents, log_guide):
+        """Score drawn parent sets [node, order, draw, m] and their flips."""
         m, K, S, _ = parents.shape
         nodes = np.repeat(np.arange(m), K * S)
         free = columns & ~self.terms.required[:, None, :]
@@ -111,7 +135,7 @@ class GuideTraining:
             nodes.reshape(shape), np.repeat(columns[:, :, None], S, axis=2), parents
         )
         gain = delta.reshape(*shape, m) + self.terms.log_odds[:, None, None, :]
-        return gain, score.reshape(shape) + log_prior
+        return Judged(parents, score.reshape(shape) + log_prior, gain, log_guide.astype(float))
 
 
 @eqx.filter_jit

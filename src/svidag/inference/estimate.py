@@ -30,24 +30,25 @@ LARGEST_BATCH = 512
 
 
 class Estimates(NamedTuple):
-    """What S draws say about each pair of a node and its predecessors.
+    """What is known of each pair of a node and its predecessors.
 
     Attributes
     ----------
     log_evidence
         log p̂.
+    log_known
+        log g, the part of p̂ that is no estimate and by which orders are proposed; 0 if there is
+        none.
     edges
-        Σ_s w_s Bˢ_i with normalised weights w.
+        The probability of each edge, by the weight of the parent sets in p̂.
     parents
-        One of the Bˢ, chosen by weight.
-    effective
-        1/Σ_s w_s², between 1 and S.
+        One of these parent sets, chosen by weight.
     """
 
     log_evidence: Float[np.ndarray, " P"]
+    log_known: Float[np.ndarray, " P"]
     edges: Float[np.ndarray, "P m"]
     parents: Bool[np.ndarray, "P m"]
-    effective: Float[np.ndarray, " P"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,21 +76,26 @@ class GuideEstimator:
         self, key: PRNGKeyArray, nodes: Int[np.ndarray, " P"], columns: Bool[np.ndarray, "P m"]
     ) -> Estimates:
         """Estimate each pair from its own S draws; `columns` marks its possible parents."""
+        log_weight, parents = self.weigh(key, nodes, columns)
+        uniforms = host_generator(key).random(len(nodes))
+        log_evidence, edges, drawn = summarise(log_weight, parents, uniforms)
+        return Estimates(log_evidence, np.zeros(len(nodes)), edges, drawn)
+
+    def weigh(
+        self, key: PRNGKeyArray, nodes: Int[np.ndarray, " P"], columns: Bool[np.ndarray, "P m"]
+    ) -> tuple[Float[np.ndarray, "P S"], Bool[np.ndarray, "P S m"]]:
+        """log p(D_j, Bˢ) − log q̂_j(Bˢ), and Bˢ."""
         parts = [
-            self._batch(jax.random.fold_in(key, start), nodes[rows], columns[rows])
-            for start in range(0, max(len(nodes), 1), LARGEST_BATCH)
+            self._draw(jax.random.fold_in(key, start), nodes[rows], columns[rows])
+            for start in range(0, len(nodes), LARGEST_BATCH)
             for rows in [slice(start, start + LARGEST_BATCH)]
         ]
-        return Estimates(*(np.concatenate(part) for part in zip(*parts, strict=True)))
-
-    def _batch(self, key, nodes, columns):
-        parents, log_guide = self._draw(key, nodes, columns)
+        parents, log_guide = (np.concatenate(part) for part in zip(*parts, strict=True))
         P, S, m = parents.shape
-        of_draw = np.repeat(nodes, S)
-        score = self.scores.family_scores(of_draw, parents.reshape(-1, m)).reshape(P, S)
+        score = self.scores.family_scores(np.repeat(nodes, S), parents.reshape(-1, m))
         wide = np.broadcast_to(columns[:, None], parents.shape)
-        log_weight = score + self.terms.log_prior(nodes[:, None], wide, parents) - log_guide
-        return summarise(log_weight, parents, host_generator(key))
+        log_prior = self.terms.log_prior(nodes[:, None], wide, parents)
+        return score.reshape(P, S) + log_prior - log_guide, parents
 
     def _draw(self, key, nodes, columns):
         """Draws in float32, in batches padded to a power of two so that few shapes are compiled."""
@@ -120,27 +126,29 @@ def host_generator(key: PRNGKeyArray) -> np.random.Generator:
 def summarise(
     log_weight: Float[np.ndarray, "P S"],
     parents: Bool[np.ndarray, "P S m"],
-    rng: np.random.Generator,
-) -> Estimates:
-    """The evidence, edges and a draw from weighted parent sets.
+    uniforms: Float[np.ndarray, " P"],
+) -> tuple[Float[np.ndarray, " P"], Float[np.ndarray, "P m"], Bool[np.ndarray, "P m"]]:
+    """The log mean weight, the weighted share of each edge, and one set chosen by weight.
+
+    Where all weights vanish the log is −∞, and the shares are those of the sets as drawn.
 
     Examples
     --------
     >>> sets = np.array([[[True, False], [False, False]]])
-    >>> estimate = summarise(np.log([[3.0, 1.0]]), sets, np.random.default_rng(0))
-    >>> float(np.exp(estimate.log_evidence[0]).round(6)), estimate.edges.tolist()
-    (2.0, [[0.75, 0.0]])
+    >>> log_mean, edges, chosen = summarise(np.log([[3.0, 1.0]]), sets, np.array([0.9]))
+    >>> float(np.exp(log_mean[0]).round(6)), edges.tolist(), chosen.tolist()
+    (2.0, [[0.75, 0.0]], [[False, False]])
     """
     top = log_weight.max(axis=1, keepdims=True)
-    weight = np.exp(log_weight - top)
+    nothing = np.isneginf(top)
+    weight = np.exp(np.where(nothing, 0.0, log_weight - np.where(nothing, 0.0, top)))
     total = weight.sum(axis=1, keepdims=True)
-    log_evidence = (top + np.log(total / weight.shape[1]))[:, 0]
+    log_mean = (top + np.log(total / weight.shape[1]))[:, 0]
     weight /= total
     edges = np.einsum("ps,psm->pm", weight, parents)
-    level = rng.random((len(weight), 1))
-    chosen = (weight.cumsum(axis=1) < level).sum(axis=1).clip(max=weight.shape[1] - 1)
-    drawn = parents[np.arange(len(weight)), chosen]
-    return Estimates(log_evidence, edges, drawn, 1 / (weight**2).sum(axis=1))
+    chosen = (weight.cumsum(axis=1) < uniforms[:, None]).sum(axis=1)
+    chosen = np.minimum(chosen, weight.shape[1] - 1)
+    return log_mean, edges, parents[np.arange(len(weight)), chosen]
 
 
 @eqx.filter_jit

@@ -3,9 +3,10 @@
 Orders are uniform a priori, so the target is p(D | order) = Π_j p(D_j | predecessors of j). A move
 takes one node to a place drawn uniformly (*relocation*) or exchanges neighbours. Only nodes whose
 predecessors change are estimated anew, and the ratio of the products of estimates takes the place
-of the exact ratio. The estimates are unbiased and an accepted one is kept until its node moves, so
-the chain targets the exact posterior of the order (Andrieu and Roberts 2009), and the graph chosen
-by weight among the draws is a draw from p(A | order, D).
+of the exact ratio. Or the proposal is itself a chain, reversible for weights Π_j g_j; then the
+ratio of p̂/g decides, and one estimate serves many moves. The estimates are unbiased and an accepted
+one is kept until its node moves, so the chain targets the exact posterior of the order (Andrieu and
+Roberts 2009), and the graph chosen by weight among the draws is a draw from p(A | order, D).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+import jax
 import numpy as np
 from jaxtyping import Bool, Float, Int, PRNGKeyArray
 
@@ -20,11 +22,14 @@ from svidag.inference.conditional import columns_of, places_of
 from svidag.inference.estimate import Estimates, host_generator
 from svidag.tight_bound import EdgeTerms
 
-__all__ = ["Chains", "Move", "PseudoMarginal", "propose"]
+__all__ = ["Chains", "Move", "PseudoMarginal", "relocate_or_swap"]
 
 
 Estimator = Callable[[PRNGKeyArray, np.ndarray, np.ndarray], Estimates]
 """(key, nodes [P], possible parents [P, m]) → one independent unbiased estimate for each pair."""
+
+Proposal = Callable[[np.ndarray, np.random.Generator], np.ndarray]
+"""(orders [K, m], generator) → proposed orders."""
 
 
 class Chains(NamedTuple):
@@ -36,6 +41,8 @@ class Chains(NamedTuple):
         Causes first.
     log_evidence
         log p̂_j of the accepted estimate of every node.
+    log_known
+        log g_j, by which orders are proposed; zero for proposals that know nothing.
     edges
         ``[k, j, i]``: weight of i → j among the accepted draws.
     parents
@@ -44,6 +51,7 @@ class Chains(NamedTuple):
 
     orders: Int[np.ndarray, "K m"]
     log_evidence: Float[np.ndarray, "K m"]
+    log_known: Float[np.ndarray, "K m"]
     edges: Float[np.ndarray, "K m m"]
     parents: Bool[np.ndarray, "K m m"]
 
@@ -64,14 +72,16 @@ class PseudoMarginal:
         Estimates p(D_j | predecessors).
     terms
         Which pairs are allowed and required.
-    swaps
-        The share of moves that exchange neighbours.
+    proposal
+        Proposes the next orders: symmetric, or reversible for the weights `log_known`.
     """
 
-    def __init__(self, estimator: Estimator, terms: EdgeTerms, *, swaps: float = 0.5) -> None:
+    def __init__(
+        self, estimator: Estimator, terms: EdgeTerms, proposal: Proposal | None = None
+    ) -> None:
         self.estimator = estimator
         self.terms = terms
-        self.swaps = swaps
+        self.proposal = relocate_or_swap if proposal is None else proposal
 
     def start(self, key: PRNGKeyArray, orders: Int[np.ndarray, "K m"]) -> Chains:
         """Chains at given feasible orders, with every node estimated."""
@@ -81,27 +91,29 @@ class PseudoMarginal:
         return Chains(
             orders,
             drawn.log_evidence.reshape(K, m),
+            drawn.log_known.reshape(K, m),
             drawn.edges.reshape(K, m, m),
             drawn.parents.reshape(K, m, m),
         )
 
     def step(self, chains: Chains, key: PRNGKeyArray, *, power: float = 1.0) -> tuple[Chains, Move]:
         """One move of every chain; a power below one flattens the target, for burn-in only."""
-        rng = host_generator(key)
-        orders = propose(rng, chains.orders, self.swaps)
+        key, key_move = jax.random.split(key)
+        rng = host_generator(key_move)
+        orders = self.proposal(chains.orders, rng)
         feasible = self.feasible(orders)
         columns = columns_of(orders, self.terms.allowed)
         changed = (columns != columns_of(chains.orders, self.terms.allowed)).any(axis=2)
         chain, node = np.nonzero(changed & feasible[:, None])
-        log_evidence, edges, parents = (array.copy() for array in chains[1:])
+        moved = Chains(orders, *(array.copy() for array in chains[1:]))
         if len(chain):
-            drawn = self.estimator(key, node, columns[chain, node])
-            log_evidence[chain, node] = drawn.log_evidence
-            edges[chain, node] = drawn.edges
-            parents[chain, node] = drawn.parents
-        gain = power * (log_evidence - chains.log_evidence).sum(axis=1)
+            for old, new in zip(
+                moved[1:], self.estimator(key, node, columns[chain, node]), strict=True
+            ):
+                old[chain, node] = new
+        ratio = moved.log_evidence - moved.log_known - chains.log_evidence + chains.log_known
+        gain = power * ratio.sum(axis=1)
         accepted = feasible & (np.log(rng.random(len(orders))) < gain)
-        moved = Chains(orders, log_evidence, edges, parents)
         kept = Chains(
             *(
                 np.where(accepted.reshape(-1, *[1] * (new.ndim - 1)), new, old)
@@ -117,21 +129,20 @@ class PseudoMarginal:
         return ~(late & self.terms.required).any(axis=(1, 2))
 
 
-def propose(
-    rng: np.random.Generator, orders: Int[np.ndarray, "K m"], swaps: float
+def relocate_or_swap(
+    orders: Int[np.ndarray, "K m"], rng: np.random.Generator, swaps: float = 0.5
 ) -> Int[np.ndarray, "K m"]:
     """A symmetric proposal for each order: a swap of neighbours, or a node at a uniform place.
 
     Examples
     --------
-    >>> propose(np.random.default_rng(0), np.array([[0, 1, 2]]), swaps=1.0).tolist()
+    >>> relocate_or_swap(np.array([[0, 1, 2]]), np.random.default_rng(0), swaps=1.0).tolist()
     [[0, 2, 1]]
     """
     K, m = orders.shape
     swap = rng.random(K) < swaps
-    source = rng.integers(m, size=K)
     first = rng.integers(m - 1, size=K)
-    source = np.where(swap, first, source)
+    source = np.where(swap, first, rng.integers(m, size=K))
     target = np.where(swap, first + 1, rng.integers(m, size=K))
     return _moved(orders, source, target)
 

@@ -7,6 +7,7 @@ changes by one edge, Δ_ij = f_j(S ∪ i) − f_j(S ∖ i).
 from __future__ import annotations
 
 import abc
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -117,3 +118,20 @@ def pack_families(nodes: Int[np.ndarray, " B"], parents: Bool[np.ndarray, "B m"]
     packed = np.hstack([number, np.packbits(parents, axis=1)])
     width = packed.shape[1]
     return packed.view(np.dtype((np.void, width))).ravel().tolist()
+
+
+def unpack_families(
+    keys: Sequence[bytes], m: int
+) -> tuple[Int[np.ndarray, " B"], Bool[np.ndarray, "B m"]]:
+    """The nodes and parent sets behind short keys.
+
+    Examples
+    --------
+    >>> keys = pack_families(np.array([2]), np.array([[True, False, False]]))
+    >>> nodes, parents = unpack_families(keys, 3)
+    >>> nodes.tolist(), parents.tolist()
+    ([2], [[True, False, False]])
+    """
+    packed = np.frombuffer(b"".join(keys), dtype=np.uint8).reshape(len(keys), -1)
+    nodes = np.ascontiguousarray(packed[:, :2]).view("<u2").ravel().astype(np.int64)
+    return nodes, np.unpackbits(packed[:, 2:], axis=1, count=m).astype(bool)
