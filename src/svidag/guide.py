@@ -19,15 +19,26 @@ is optimised as it stands and `paramax.unwrap` is only for looking at a constrai
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from types import MappingProxyType
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
-from flowjax.bijections import AbstractBijection, Affine, Chain, RationalQuadraticSpline
+import numpy as np
+from flowjax.bijections import (
+    AbstractBijection,
+    Affine,
+    Chain,
+    Coupling,
+    Flip,
+    Permute,
+    RationalQuadraticSpline,
+    Scan,
+)
 from flowjax.distributions import StandardNormal
-from flowjax.flows import coupling_flow, masked_autoregressive_flow
+from flowjax.flows import masked_autoregressive_flow
 from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray
 
 __all__ = [
@@ -105,53 +116,99 @@ class FlowSettings:
     depth: int
 
 
-FlowFamily = Callable[[PRNGKeyArray, int, int, FlowSettings], AbstractBijection]
+FlowFamily = Callable[[int, int, FlowSettings], AbstractBijection]
 
 
-def _layers(settings: FlowSettings, dim: int, condition_dim: int) -> dict:
-    # invert=False makes z → γ the direction without an inverse, for every family.
-    return {
-        "base_dist": StandardNormal((dim,)),
-        "cond_dim": condition_dim,
-        "flow_layers": settings.blocks,
-        "nn_width": settings.width,
-        "nn_depth": settings.depth,
-        "invert": False,
-    }
+def spline_coupling(dim: int, condition_dim: int, settings: FlowSettings) -> AbstractBijection:
+    """Half of the coordinates bend the other half: the paper's neural spline coupling flow."""
+    return _coupling(_spline(settings), dim, condition_dim, settings)
+
+
+def affine_coupling(dim: int, condition_dim: int, settings: FlowSettings) -> AbstractBijection:
+    """Coupling blocks that shift and scale (RealNVP)."""
+    return _coupling(Affine(), dim, condition_dim, settings)
+
+
+def masked_autoregressive(
+    dim: int, condition_dim: int, settings: FlowSettings
+) -> AbstractBijection:
+    """Inverse autoregressive blocks that shift and scale: a draw is one pass, a density is D."""
+    return _autoregressive(Affine(), dim, condition_dim, settings)
+
+
+def spline_autoregressive(
+    dim: int, condition_dim: int, settings: FlowSettings
+) -> AbstractBijection:
+    """Inverse autoregressive blocks whose transformer is the spline."""
+    return _autoregressive(_spline(settings), dim, condition_dim, settings)
 
 
 def _spline(settings: FlowSettings) -> RationalQuadraticSpline:
     return RationalQuadraticSpline(knots=settings.bins - 1, interval=settings.boundary)
 
 
-def spline_coupling(
-    key: PRNGKeyArray, dim: int, condition_dim: int, settings: FlowSettings
+def _coupling(
+    transformer: AbstractBijection, dim: int, condition_dim: int, settings: FlowSettings
 ) -> AbstractBijection:
-    """Half of the coordinates bend the other half: the paper's neural spline coupling flow."""
-    layers = _layers(settings, dim, condition_dim)
-    return coupling_flow(key, transformer=_spline(settings), **layers).bijection
+    """Coupling blocks, each followed by a fixed permutation, scanned.
+
+    Put together from flowjax's layers with empty conditioners: its own `coupling_flow` draws them
+    one operation at a time, which takes seconds, and `_redraw` fills them anyway.
+    """
+    half, width, depth = dim // 2, settings.width, settings.depth
+    block = Coupling(
+        jr.key(0),
+        transformer=transformer,
+        untransformed_dim=half,
+        dim=dim,
+        cond_dim=condition_dim,
+        nn_width=1,
+        nn_depth=0,
+    )
+    outputs = block.conditioner.out_size
+    empty = eqx.filter_eval_shape(
+        eqx.nn.MLP, half + condition_dim, outputs, width, depth, jax.nn.relu, key=jr.key(0)
+    )
+    stacked = jax.tree.map(
+        lambda leaf: (
+            np.zeros((settings.blocks, *leaf.shape), leaf.dtype)
+            if isinstance(leaf, jax.ShapeDtypeStruct)
+            else leaf
+        ),
+        empty,
+    )
+    block = eqx.tree_at(lambda b: b.conditioner, block, stacked)
+    return Scan(Chain([block, _permutations(dim, settings.blocks)]))
 
 
-def affine_coupling(
-    key: PRNGKeyArray, dim: int, condition_dim: int, settings: FlowSettings
+def _permutations(dim: int, blocks: int) -> AbstractBijection:
+    """One permutation of the coordinates for each block."""
+    if dim == 2:
+        return Flip((dim,))
+    rng = np.random.default_rng(0)
+    order = np.stack([rng.permutation(dim) for _ in range(blocks)])
+    inverse = np.argsort(order, axis=1)
+    return eqx.tree_at(
+        lambda p: (p.permutation, p.inverse_permutation),
+        Permute(np.arange(dim)),
+        ((jnp.asarray(order),), (jnp.asarray(inverse),)),
+    )
+
+
+def _autoregressive(
+    transformer: AbstractBijection, dim: int, condition_dim: int, settings: FlowSettings
 ) -> AbstractBijection:
-    """Coupling blocks that shift and scale (RealNVP)."""
-    return coupling_flow(key, **_layers(settings, dim, condition_dim)).bijection
-
-
-def masked_autoregressive(
-    key: PRNGKeyArray, dim: int, condition_dim: int, settings: FlowSettings
-) -> AbstractBijection:
-    """Inverse autoregressive blocks that shift and scale: a draw is one pass, a density is D."""
-    return masked_autoregressive_flow(key, **_layers(settings, dim, condition_dim)).bijection
-
-
-def spline_autoregressive(
-    key: PRNGKeyArray, dim: int, condition_dim: int, settings: FlowSettings
-) -> AbstractBijection:
-    """Inverse autoregressive blocks whose transformer is the spline."""
-    layers = _layers(settings, dim, condition_dim)
-    return masked_autoregressive_flow(key, transformer=_spline(settings), **layers).bijection
+    # invert=False makes z → γ the direction without an inverse.
+    return masked_autoregressive_flow(
+        jr.key(0),
+        base_dist=StandardNormal((dim,)),
+        transformer=transformer,
+        cond_dim=condition_dim,
+        flow_layers=settings.blocks,
+        nn_width=settings.width,
+        nn_depth=settings.depth,
+        invert=False,
+    ).bijection
 
 
 FAMILIES: Mapping[str, FlowFamily] = MappingProxyType(
@@ -176,8 +233,8 @@ class FlowGuide(EdgeGuide):
     m
         Number of variables, at least two.
     family
-        A name in `FAMILIES`, or a function (key, dim, condition_dim, settings) → bijection
-        whose forward pass is z → γ.
+        A name in `FAMILIES`, or a function (dim, condition_dim, settings) → bijection whose
+        forward pass is z → γ; the weights of its networks are drawn afresh.
     blocks, bins, boundary, width, depth
         Flow blocks; spline bins on [−boundary, boundary]; hidden width and number of hidden layers
         of each conditioner.
@@ -211,9 +268,9 @@ class FlowGuide(EdgeGuide):
     ):
         _check_size(m)
         settings = FlowSettings(blocks, bins, boundary, width, depth)
-        flow = _family(family)(key, m * (m - 1), m, settings)
+        flow = _redraw(_template(_family(family), m * (m - 1), m, settings), key)
         affine = Affine(_pair_values(location, m), _pair_values(scale, m))
-        self.bijection = Chain([_start_at_identity(flow), affine])
+        self.bijection = Chain([flow, affine])
 
     def sample_and_log_prob(
         self, key: PRNGKeyArray, r: Float[Array, " m"]
@@ -315,19 +372,44 @@ def _check_size(m: int) -> None:
         raise ValueError(f"m must be at least 2, so that there is a pair; got {m}")
 
 
-def _start_at_identity(flow: AbstractBijection) -> AbstractBijection:
-    """Zero the last layer of every conditioner; flowjax's transformers are then the identity."""
+@lru_cache(maxsize=16)
+def _template(
+    family: FlowFamily, dim: int, condition_dim: int, settings: FlowSettings
+) -> AbstractBijection:
+    """A flow whose weights do not matter. Guides of one shape share it, and so one compilation."""
+    with jax.numpy_rank_promotion("allow"):  # flowjax's autoregressive masks rely on it
+        return family(dim, condition_dim, settings)
 
-    def silence(leaf):
-        return jnp.zeros_like(leaf) if eqx.is_inexact_array(leaf) else leaf
 
-    def start(node):
+def _redraw(flow: AbstractBijection, key: PRNGKeyArray) -> AbstractBijection:
+    """Draw the weights of every conditioner (LeCun normal, zero biases), the last layer zero.
+
+    flowjax's transformers are then the identity. NumPy draws: each JAX call would compile anew.
+    """
+    rng = np.random.default_rng(np.asarray(jr.key_data(key)))
+
+    def filled(leaves, gain):
+        def fill(leaf):
+            spread = gain / np.sqrt(leaf.shape[-1])
+            return jnp.asarray(spread * rng.standard_normal(leaf.shape), leaf.dtype)
+
+        return jax.tree.map(lambda x: fill(x) if eqx.is_inexact_array_like(x) else x, leaves)
+
+    def redraw(node):
         if not isinstance(node, eqx.nn.MLP):
             return node
-        last = jax.tree.map(silence, node.layers[-1])
-        return eqx.tree_at(lambda mlp: mlp.layers[-1], node, last)
+        last = len(node.layers) - 1
+        layers = tuple(
+            eqx.tree_at(
+                lambda linear: (linear.weight, linear.bias),
+                linear,
+                (filled(linear.weight, float(i < last)), filled(linear.bias, 0.0)),
+            )
+            for i, linear in enumerate(node.layers)
+        )
+        return eqx.tree_at(lambda mlp: mlp.layers, node, layers)
 
-    return jax.tree.map(start, flow, is_leaf=lambda node: isinstance(node, eqx.nn.MLP))
+    return jax.tree.map(redraw, flow, is_leaf=lambda node: isinstance(node, eqx.nn.MLP))
 
 
 def _centred(r: Float[Array, " m"]) -> Float[Array, " m"]:

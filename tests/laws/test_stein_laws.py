@@ -158,7 +158,7 @@ def test_particles_recover_the_moments_of_a_skewed_target():
     x, y = np.asarray(particles, float).T
     mean, variance, third = digamma(2), polygamma(1, 2), polygamma(2, 2)
     np.testing.assert_allclose([x.mean(), y.mean()], [mean, mean / 2], atol=0.05)
-    # A hundred particles fall a tenth short of the variance; two hundred, a fifteenth.
+    # A hundred particles fall a seventh short of the variance; two hundred, a tenth.
     np.testing.assert_allclose(
         np.cov(x, y), [[variance, variance / 2], [variance / 2, variance / 4 + 1 / 4]], rtol=0.17
     )

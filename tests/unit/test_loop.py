@@ -31,6 +31,10 @@ class Walk(Algorithm[WalkState]):
     def init(self, key):
         return WalkState(jax.random.normal(key, (3,)), jnp.zeros((), jnp.int32))
 
+    @property
+    def figures(self):
+        return ("height", "rejected")
+
     def step(self, state, key):
         traces.append(None)
         place = state.place + jax.random.normal(key, (3,))

@@ -39,11 +39,16 @@ class Algorithm(eqx.Module, Generic[State]):
 
     @abc.abstractmethod
     def step(self, state: State, key: jax.Array) -> tuple[State, dict[str, jax.Array]]:
-        """One step, and scalars that tell about it.
+        """One step, and the scalars named by `figures` that tell about it.
 
-        The info has an entry ``rejected``: how many steps in a row, up to this one, left the state
-        as it was because the next would not have been finite.
+        Among them is ``rejected``: how many steps in a row, up to this one, left the state as it
+        was because the next would not have been finite.
         """
+
+    @property
+    @abc.abstractmethod
+    def figures(self) -> tuple[str, ...]:
+        """The names of a step's scalars."""
 
 
 class Status(enum.Enum):
@@ -189,10 +194,12 @@ def _advance(
 
     def place(state, t):
         def step(state):
-            return algorithm.step(state, jax.random.fold_in(key, t))
+            state, info = algorithm.step(state, jax.random.fold_in(key, t))
+            return state, {name: info[name].astype(jnp.float32) for name in algorithm.figures}
 
-        info = jax.eval_shape(step, state)[1]
-        blank = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), info)
-        return jax.lax.cond(t < limit, step, lambda state: (state, blank), state)
+        def rest(state):
+            return state, {name: jnp.zeros((), jnp.float32) for name in algorithm.figures}
+
+        return jax.lax.cond(t < limit, step, rest, state)
 
     return jax.lax.scan(place, state, start + jnp.arange(chunk))

@@ -22,7 +22,7 @@ from svidag.guide import FAMILIES, BernoulliGuide, FlowGuide, MeanFieldGuide
 from svidag.inference.loop import REJECTIONS, Algorithm
 from svidag.inference.stein import Stein, direction, linearise
 from svidag.mechanisms.mlp import MLPMechanism
-from svidag.objective import Beliefs, Networks, Relaxing, Rows, conditional_bound
+from svidag.objective import Beliefs, Networks, Relaxing, Rows, Terms, conditional_bound
 from svidag.order import Sinkhorn, relax
 
 
@@ -148,31 +148,32 @@ class State(eqx.Module):
 
 
 class Published(Algorithm[State]):
-    """Algorithm 1 on a data set; the static half of the networks is kept here."""
+    """Algorithm 1 on a data set, with the networks it starts from."""
 
     rows: Rows
     beliefs: Beliefs
-    skeleton: Networks
+    start: Networks
     settings: Settings = eqx.field(static=True)
 
     @classmethod
-    def build(cls, rows: Rows, beliefs: Beliefs, settings: Settings) -> Published:
-        """Prepare the algorithm; the networks' structure does not depend on the random key."""
-        networks = _networks(jax.random.key(0), beliefs, settings)
-        return cls(rows, beliefs, eqx.partition(networks, eqx.is_inexact_array)[1], settings)
+    def build(cls, rows: Rows, beliefs: Beliefs, settings: Settings, seed: int) -> Published:
+        """Prepare the algorithm with networks drawn by the seed."""
+        return cls(rows, beliefs, _networks(jax.random.key(seed), beliefs, settings), settings)
+
+    def complete(self, networks: Networks) -> Networks:
+        """Trained parameters put back into the networks' structure."""
+        return eqx.combine(networks, eqx.partition(self.start, eqx.is_inexact_array)[1])
 
     def init(self, key: Array) -> State:
         """Networks at their start, potentials from the prior in an order that is feasible."""
-        key_networks, key_orders = jax.random.split(key)
-        networks = _networks(key_networks, self.beliefs, self.settings)
-        networks, _ = eqx.partition(networks, eqx.is_inexact_array)
+        networks, _ = eqx.partition(self.start, eqx.is_inexact_array)
         m = self.rows.values.shape[1]
         scale = self.settings.potential_scale
         if self.settings.orders == "gaussian":
             unit = float(np.log(np.expm1(scale)))
             orders = GaussianOrders(jnp.zeros(m), jnp.full(m, unit))
         else:
-            drawn = scale * jax.random.normal(key_orders, (self.settings.particles, m))
+            drawn = scale * jax.random.normal(key, (self.settings.particles, m))
             orders = jnp.asarray(
                 feasible_potentials(np.asarray(drawn), np.asarray(self.beliefs.required))
             )
@@ -181,43 +182,46 @@ class Published(Algorithm[State]):
         return State(orders, networks, *started, jnp.zeros((), jnp.int32))
 
     def step(self, state: State, key: Array) -> tuple[State, dict[str, Array]]:
-        """One iteration; where anything would not be finite, the state stays as it was."""
+        """One iteration; where a gradient is not finite, the state stays as it was."""
         if isinstance(state.orders, GaussianOrders):
             gradients = self._gaussian(state.networks, state.orders, key)
         else:
             gradients = self._stein(state.networks, state.orders, key)
         networks_gradient, orders_gradient, info = gradients
-        networks, optimiser = _descend(
-            _optimiser(self.settings), networks_gradient, state.optimiser, state.networks
-        )
-        orders, order_optimiser = _descend(
-            _order_optimiser(self.settings), orders_gradient, state.order_optimiser, state.orders
-        )
-        if not isinstance(state.orders, GaussianOrders):
-            possible = jax.vmap(self.beliefs.feasible)(orders)
-            orders = jnp.where(possible[:, None], orders, state.orders)
-            info["infeasible"] = jnp.sum(~possible)
-        proposed = State(
-            orders,
-            networks,
-            optimiser,
-            order_optimiser,
-            jnp.zeros((), jnp.int32),
-        )
-        kept = State(
-            state.orders,
-            state.networks,
-            state.optimiser,
-            state.order_optimiser,
-            state.rejected + 1,
-        )
-        fine = jnp.isfinite(info["bound"]) & _all_finite(proposed)
-        state = jax.tree.map(lambda new, old: jnp.where(fine, new, old), proposed, kept)
+        finite = jnp.isfinite(info["bound"]) & _finite(networks_gradient) & _finite(orders_gradient)
+
+        def proceed(state):
+            networks, optimiser = _descend(
+                _optimiser(self.settings), networks_gradient, state.optimiser, state.networks
+            )
+            orders, order_optimiser = _descend(
+                _order_optimiser(self.settings),
+                orders_gradient,
+                state.order_optimiser,
+                state.orders,
+            )
+            if not isinstance(state.orders, GaussianOrders):
+                possible = jax.vmap(self.beliefs.feasible)(orders)
+                orders = jnp.where(possible[:, None], orders, state.orders)
+            return State(orders, networks, optimiser, order_optimiser, jnp.zeros((), jnp.int32))
+
+        def reject(state):
+            return eqx.tree_at(lambda s: s.rejected, state, state.rejected + 1)
+
+        state = jax.lax.cond(finite, proceed, reject, state)
         return state, {**info, REJECTIONS: state.rejected}
+
+    @property
+    def figures(self) -> tuple[str, ...]:
+        """The bound and its terms, and what tells about the particles."""
+        orders = "potentials" if self.settings.orders == "gaussian" else "bandwidth"
+        clipped = () if self.settings.orders == "gaussian" else ("clipped",)
+        own = ("bound", *Terms._fields, "edges", "row_error", "spread", orders, *clipped)
+        return (*own, REJECTIONS)
 
     def _bound(self, networks, r, masks, key):
         """The bound averaged over particles, with the mean of each of its terms."""
-        full = eqx.combine(networks, self.skeleton)
+        full = self.complete(networks)
 
         def single(r, mask, key):
             return conditional_bound(
@@ -349,6 +353,6 @@ def _info(terms, edges) -> dict[str, Array]:
     return {"bound": terms.total.mean(), **means, "edges": edges.mean()}
 
 
-def _all_finite(tree: Any) -> Array:
-    leaves = [jnp.all(jnp.isfinite(x)) for x in jax.tree.leaves(tree) if eqx.is_inexact_array(x)]
-    return jnp.stack(leaves).all()
+def _finite(gradient: Any) -> Array:
+    """Whether a gradient can be followed: its sum of squares overflows or is NaN if it cannot."""
+    return jnp.isfinite(optax.tree.norm(gradient, squared=True))

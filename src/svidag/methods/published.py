@@ -8,7 +8,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import equinox as eqx
 import jax.numpy as jnp
 
 from svidag.inference.checkpoint import Checkpoint
@@ -38,7 +37,7 @@ def fit(
     if mechanism not in ("auto", "mlp"):
         raise ValueError(f"preset='paper' has mechanism 'mlp' (or 'auto'); got {mechanism!r}")
     chosen = _settings(settings)
-    algorithm = Published.build(_rows(problem), _beliefs(problem), chosen)
+    algorithm = Published.build(_rows(problem), _beliefs(problem), chosen, seed)
     identity = problem.fingerprint(preset="paper", seed=seed, **dataclasses.asdict(chosen))
     outcome = run(
         algorithm,
@@ -48,7 +47,7 @@ def fit(
         checkpoint=None if checkpoint is None else Checkpoint(checkpoint, identity),
         title="SVI-DAG (paper)",
     )
-    networks = eqx.combine(outcome.state.networks, algorithm.skeleton)
+    networks = algorithm.complete(outcome.state.networks)
     diagnostics = {
         "method": "svi-dag",
         "preset": "paper",
