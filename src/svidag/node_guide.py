@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
@@ -30,7 +30,7 @@ from flowjax.bijections import AbstractBijection
 from jax.scipy.special import logsumexp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from svidag.guide import FAMILIES, FlowSettings, _start_at_identity
+from svidag.guide import FlowSettings, conditional_flow
 
 __all__ = [
     "LIMIT",
@@ -53,15 +53,17 @@ LIMIT = 10.0
 class Location(eqx.Module):
     """c ↦ l + W c: how probable each parent is, depending on which variables come before the node.
 
-    A parent often stands in for another that the order rules out; W is where that is learned.
+    A parent often stands in for another that the order rules out; W is where that is learned. It
+    starts where the limited logits are `start`, or 0.99 of the limit.
     """
 
     base: Float[Array, " m"]
     slopes: Float[Array, "m m"]
 
-    def __init__(self, base: Float[Array, " m"]):
-        self.base = base
-        self.slopes = jnp.zeros((base.shape[0], base.shape[0]), base.dtype)
+    def __init__(self, start: Float[np.ndarray, " m"]):
+        bounded = np.clip(start / LIMIT, -0.99, 0.99)
+        self.base = jnp.asarray(LIMIT * np.arctanh(bounded), jnp.float32)
+        self.slopes = jnp.asarray(np.zeros((len(start), len(start)), np.float32))
 
     def __call__(self, column: Float[Array, " m"]) -> Float[Array, " m"]:
         return self.base + self.slopes @ column
@@ -80,7 +82,7 @@ class NodeFlow(NodeGuide):
 
     Examples
     --------
-    >>> guide = NodeFlow(jr.key(0), jnp.array([-1.0, -1.0, 0.0]), FlowSettings(2, 8, 5.0, 16, 1))
+    >>> guide = NodeFlow(jr.key(0), np.array([-1.0, -1.0, 0.0]), FlowSettings(2, 8, 5.0, 16, 1))
     >>> guide.logits(jr.normal(jr.key(1), (4, 3)), jnp.array([1.0, 1.0, 0.0])).shape
     (4, 3)
     """
@@ -92,15 +94,15 @@ class NodeFlow(NodeGuide):
     def __init__(
         self,
         key: PRNGKeyArray,
-        start: Float[Array, " m"],
+        start: Float[np.ndarray, " m"],
         settings: FlowSettings,
         family: str = "spline-coupling",
         scale: float = 0.5,
     ):
-        m = start.shape[0]
-        self.location = Location(_unlimited(start))
-        self.log_scale = jnp.full_like(start, np.log(scale))
-        self.bijection = _start_at_identity(FAMILIES[family](key, m, m, settings))
+        m = len(start)
+        self.location = Location(start)
+        self.log_scale = jnp.asarray(np.full(m, np.log(scale), np.float32))
+        self.bijection = conditional_flow(key, m, m, settings, family)
 
     def logits(self, z: Float[Array, "S m"], column: Float[Array, " m"]) -> Float[Array, "S m"]:
         """One pass of the flow for each draw of z."""
@@ -114,19 +116,22 @@ class NodeMeanField(NodeGuide):
 
     Examples
     --------
-    >>> guide = NodeMeanField(jnp.array([-1.0, 0.0]))
+    >>> guide = NodeMeanField(np.array([-1.0, 0.0]))
     >>> guide.logits(jnp.zeros((1, 2)), jnp.array([1.0, 0.0])).round(4).tolist()
     [[-1.0, 0.0]]
     """
 
     location: Location
 
-    def __init__(self, start: Float[Array, " m"]):
-        self.location = Location(_unlimited(start))
+    def __init__(self, start: Float[np.ndarray, " m"]):
+        self.location = Location(start)
 
     def logits(self, z: Float[Array, "S m"], column: Float[Array, " m"]) -> Float[Array, "S m"]:
         """The same logits in every draw."""
         return jnp.broadcast_to(_limited(self.location(column))[None, :], z.shape)
+
+
+Guide = TypeVar("Guide", bound=NodeGuide)
 
 
 def stack_flows(
@@ -141,10 +146,9 @@ def stack_flows(
     >>> guides.log_scale.shape
     (3, 3)
     """
-    m = start.shape[0]
-    return eqx.filter_vmap(lambda key, column: NodeFlow(key, column, settings, family))(
-        jr.split(key, m), _columns(start)
-    )
+    keys = jr.split(key, len(start))
+    flows = [NodeFlow(*one, settings, family) for one in zip(keys, start.T, strict=True)]
+    return _stack(flows)
 
 
 def stack_mean_fields(start: Float[np.ndarray, "m m"]) -> NodeMeanField:
@@ -155,7 +159,14 @@ def stack_mean_fields(start: Float[np.ndarray, "m m"]) -> NodeMeanField:
     >>> stack_mean_fields(np.zeros((3, 3))).location.base.shape
     (3, 3)
     """
-    return eqx.filter_vmap(NodeMeanField)(_columns(start))
+    return _stack([NodeMeanField(column) for column in start.T])
+
+
+def _stack(guides: list[Guide]) -> Guide:
+    def join(*leaves):
+        return jnp.asarray(np.stack(leaves)) if eqx.is_array(leaves[0]) else leaves[0]
+
+    return jax.tree.map(join, *guides)
 
 
 def of_node(guides: NodeGuide, node: Int[Array, ""]) -> NodeGuide:
@@ -230,7 +241,7 @@ def draw_parents(
 
     Examples
     --------
-    >>> guide = NodeMeanField(jnp.array([3.0, 3.0, 0.0]))
+    >>> guide = NodeMeanField(np.array([3.0, 3.0, 0.0]))
     >>> column = jnp.array([True, False, False])
     >>> drawn = draw_parents(guide, Noise.draw(jr.key(0), (5, 3)), column, jnp.zeros(3, bool))
     >>> drawn.parents.shape, bool(drawn.parents[:, 1].any())
@@ -282,12 +293,3 @@ def edge_log_odds(
 
 def _limited(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
     return LIMIT * jnp.tanh(x / LIMIT)
-
-
-def _unlimited(y: Float[Array, " m"]) -> Float[Array, " m"]:
-    """The inverse of `_limited`, with values outside brought to 0.99 of the limit."""
-    return LIMIT * jnp.arctanh(jnp.clip(y / LIMIT, -0.99, 0.99))
-
-
-def _columns(start: Float[np.ndarray, "m m"]) -> Float[Array, "m m"]:
-    return jnp.asarray(start.T, jnp.float32)

@@ -77,11 +77,13 @@ def sampler_of(kind, case):
     """Plain relocation with a poor or a trained guide, or a chain on few kept parent sets."""
     guides = trained_guide(case) if kind == "trained" else poor_guide()
     rest = GuideEstimator(guides, CachedScores(case.model), case.terms, draws=8)
+    rest_only = PseudoMarginal(rest, case.terms)
     if "kept" not in kind:
-        return PseudoMarginal(rest, case.terms)
+        return rest_only
     collection = Collection(case.terms, case.model, capacity=3)
     training = GuideTraining(case.model, case.terms, draws=4, optimiser=optax.set_to_zero())
-    columns = columns_of(case.orders[:4], case.terms.allowed)
+    feasible = case.orders[rest_only.feasible(case.orders)]
+    columns = columns_of(feasible[:4], case.terms.allowed)
     _, judged = training.step(training.start(poor_guide()), jax.random.key(3), columns)
     collection.add_judged(columns, judged)
     known = collection.freeze()

@@ -139,7 +139,7 @@ def test_log_odds_of_an_edge_are_differences_of_the_mixture():
 def test_the_guide_draws_what_it_says():
     column = jnp.array([True, True, False, True])
     required = jnp.array([False, False, False, True])
-    guide = NodeFlow(jax.random.key(0), jnp.array([0.5, -1.0, 3.0, 0.0]), SETTINGS, scale=2.0)
+    guide = NodeFlow(jax.random.key(0), np.array([0.5, -1.0, 3.0, 0.0]), SETTINGS, scale=2.0)
     drawn = jax.vmap(lambda noise: draw_parents(guide, noise, column, required))(
         Noise.draw(jax.random.key(1), (5000, 4, 4))
     )

@@ -103,11 +103,11 @@ class GuideEstimator:
         size = SMALLEST_BATCH
         while size < P:
             size *= 2
-        padded = np.pad(nodes, (0, size - P)), np.pad(columns, ((0, size - P), (0, 0)))
+        padded = jnp.asarray(np.pad(nodes, (0, size - P)))
+        wide = jnp.asarray(np.pad(columns, ((0, size - P), (0, 0))))
         noise = Noise.draw(key, (size, self.draws, m))
-        parents, log_guide = _propose(
-            self.guides, noise, *map(jnp.asarray, padded), jnp.asarray(self.terms.required)
-        )
+        required = jnp.asarray(self.terms.required)
+        parents, log_guide = _propose(self.guides, noise, padded, wide, required)
         return np.asarray(parents)[:P], np.asarray(log_guide, dtype=float)[:P]
 
 

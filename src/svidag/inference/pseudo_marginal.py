@@ -126,7 +126,7 @@ class PseudoMarginal:
         """Whether every required cause comes before its effect."""
         place = places_of(orders)
         late = place[:, None, :] > place[:, :, None]  # [k, j, i]: i comes after j
-        return ~(late & self.terms.required).any(axis=(1, 2))
+        return np.asarray(~(late & self.terms.required).any(axis=(1, 2)))
 
 
 def relocate_or_swap(
