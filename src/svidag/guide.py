@@ -106,7 +106,7 @@ class FlowSettings:
     --------
     >>> import jax.random as jr
     >>> settings = FlowSettings(blocks=2, bins=8, boundary=5.0, width=16, depth=1)
-    >>> FAMILIES["affine-coupling"](jr.key(0), 6, 3, settings).shape
+    >>> FAMILIES["affine-coupling"](6, 3, settings).shape
     (6,)
     """
 
@@ -229,14 +229,15 @@ def conditional_flow(
     settings: FlowSettings,
     family: str | FlowFamily = "spline-coupling",
 ) -> AbstractBijection:
-    """A flow that starts as the identity, whatever the condition.
+    """A flow that starts as a permutation of the coordinates, whatever the condition.
 
     Examples
     --------
     >>> import jax.numpy as jnp, jax.random as jr
     >>> flow = conditional_flow(jr.key(0), 4, 2, FlowSettings(2, 8, 5.0, 16, 1))
-    >>> sorted(flow.transform(jnp.array([0.1, 0.2, 0.3, 0.4]), jnp.zeros(2)).round(4).tolist())
-    [0.1..., 0.2..., 0.3..., 0.4...]
+    >>> moved = flow.transform(jnp.array([1.0, 2.0, 3.0, 4.0]), jnp.zeros(2))
+    >>> bool(jnp.allclose(jnp.sort(moved), jnp.array([1.0, 2.0, 3.0, 4.0])))
+    True
     """
     return _redraw(_template(_family(family), dim, condition_dim, settings), key)
 

@@ -49,6 +49,19 @@ def test_edges_are_those_of_the_exact_posterior(guide, prior):
     assert (place[:, :, None] < place[:, None, :])[graphs == 1].all()
 
 
+def test_a_second_mode_is_found_and_weighed():
+    """Two groups of orders with 0.69 and 0.31 of the mass, and hardly a path between them."""
+    example = svidag.datasets.synthetic(10, 14, 500, seed="tune|1")
+    data, _ = svidag.Dataset.from_any(example.data).standardise()
+    model, beliefs = LinearGaussian.from_values(data.values), Prior().bind(data.names)
+    settings = quick(guide="mean-field", steps=100, sweeps=10)
+    found = Guided(model, beliefs, settings).run(seed=0)
+    exact = svidag.exact.posterior(example.data).edge_probabilities().to_numpy()
+    assert abs(exact[1, 6] - 0.69) < 0.01
+    assert np.abs(found.edge_probabilities - exact).max() < 0.05
+    assert found.missing < 1
+
+
 def test_same_seed_same_result_and_cached_scores_change_nothing():
     model, beliefs, _ = problem(Prior())
     settings = quick(guide="mean-field", steps=20, rounds=10)

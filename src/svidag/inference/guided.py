@@ -20,7 +20,7 @@ from svidag.graph.extension import draw_linear_extensions
 from svidag.guide import FlowSettings
 from svidag.inference.conditional import GuideTraining, columns_of
 from svidag.inference.estimate import GuideEstimator, host_generator
-from svidag.inference.pseudo_marginal import Chains, PseudoMarginal
+from svidag.inference.pseudo_marginal import Chains, PseudoMarginal, feasible, relocate_or_swap
 from svidag.inference.remembered import Collection, Remembered, RememberedEstimator
 from svidag.mechanisms.local import LocalScores
 from svidag.node_guide import NodeGuide, stack_flows, stack_mean_fields
@@ -28,6 +28,9 @@ from svidag.prior import EdgePrior
 from svidag.tight_bound import EdgeTerms
 
 __all__ = ["Collected", "Guided", "Settings"]
+
+REPEATS = 8  # estimates for a diagnostic
+RELEVANT = 10.0  # nats by which an order near by may fall short and still be looked at
 
 
 @dataclass(frozen=True)
@@ -100,8 +103,13 @@ class Collected:
         For each chain, the mean of its edge probabilities given the order (Rao–Blackwell).
     log_evidence
         The estimate of log p(D | order) at every round.
+    spread
+        Standard deviation of the estimate of log p(D | order), repeated at the last orders.
     known
         The mean share of the evidence that kept parent sets account for.
+    missing
+        The largest log p̂_j − log g_j of a node, over orders one relocation away from the last and
+        not much less probable: large if moves shun them for want of parent sets.
     accepted
         The share of proposals accepted, by chain.
     bounds
@@ -114,7 +122,9 @@ class Collected:
     graphs: UInt8[np.ndarray, "K R m m"]
     edges: Float[np.ndarray, "K m m"]
     log_evidence: Float[np.ndarray, "K T"]
+    spread: float
     known: float
+    missing: float
     accepted: Float[np.ndarray, " K"]
     bounds: Float[np.ndarray, " steps"]
     kept: Int[np.ndarray, " m"]
@@ -185,8 +195,12 @@ class Guided:
             state, judged = training.step(state, step_key, columns)
             bounds[t] = judged.bound.mean()
             collection.add_judged(columns, judged)
+            # Moves ask about orders near by, and a set that is not known there closes the way.
+            nearby = columns_of(self._nearby(orders, rng), terms.allowed)
+            known = collection.freeze()
+            collection.explore(known, nearby, self.scores, rng)
             moves = s.burn_in_sweeps * orders.shape[1]
-            orders = collection.freeze().walk(orders, rng, moves=moves, power=float(power))
+            orders = known.walk(orders, rng, moves=moves, power=float(power))
             tell(t + 1)
         return state.guides, collection.freeze(), orders, bounds
 
@@ -212,11 +226,31 @@ class Guided:
             np.stack(kept_graphs, axis=1),
             edges / s.rounds,
             np.stack(evidence, axis=1),
+            self._spread(sampler, key, chains.orders),
             share / s.rounds,
+            self._missing(sampler, key, chains),
             accepted / s.rounds,
             bounds,
             known.count,
         )
+
+    def _spread(self, sampler, key, orders) -> float:
+        keys = (jax.random.fold_in(key, self.settings.rounds + 1 + t) for t in range(REPEATS))
+        again = [sampler.start(key, orders).log_evidence.sum(axis=1) for key in keys]
+        return float(np.sqrt(np.var(again, axis=0, ddof=1).mean()))
+
+    def _missing(self, sampler, key, chains) -> float:
+        near = self._nearby(np.repeat(chains.orders, REPEATS, axis=0), host_generator(key))
+        there = sampler.start(jax.random.fold_in(key, self.settings.rounds), near)
+        present = np.repeat(chains.log_evidence.sum(axis=1), REPEATS)
+        relevant = there.log_evidence.sum(axis=1) > present - RELEVANT
+        gap = (there.log_evidence - there.log_known).max(axis=1)
+        return float(gap[relevant].max(initial=0.0))
+
+    def _nearby(self, orders, rng) -> Int[np.ndarray, "K m"]:
+        """Each order with one node at another place, where that is feasible."""
+        moved = relocate_or_swap(orders, rng, swaps=0.0)
+        return np.where(feasible(moved, self.prior.required.T)[:, None], moved, orders)
 
     def _sampler(self, guides: NodeGuide, known: Remembered) -> PseudoMarginal:
         rest = GuideEstimator(guides, self.scores, self._terms, self.settings.draws)

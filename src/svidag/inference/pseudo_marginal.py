@@ -22,7 +22,7 @@ from svidag.inference.conditional import columns_of, places_of
 from svidag.inference.estimate import Estimates, host_generator
 from svidag.tight_bound import EdgeTerms
 
-__all__ = ["Chains", "Move", "PseudoMarginal", "relocate_or_swap"]
+__all__ = ["Chains", "Move", "PseudoMarginal", "feasible", "relocate_or_swap"]
 
 
 Estimator = Callable[[PRNGKeyArray, np.ndarray, np.ndarray], Estimates]
@@ -101,10 +101,10 @@ class PseudoMarginal:
         key, key_move = jax.random.split(key)
         rng = host_generator(key_move)
         orders = self.proposal(chains.orders, rng)
-        feasible = self.feasible(orders)
+        possible = feasible(orders, self.terms.required)
         columns = columns_of(orders, self.terms.allowed)
         changed = (columns != columns_of(chains.orders, self.terms.allowed)).any(axis=2)
-        chain, node = np.nonzero(changed & feasible[:, None])
+        chain, node = np.nonzero(changed & possible[:, None])
         moved = Chains(orders, *(array.copy() for array in chains[1:]))
         if len(chain):
             for old, new in zip(
@@ -113,7 +113,7 @@ class PseudoMarginal:
                 old[chain, node] = new
         ratio = moved.log_evidence - moved.log_known - chains.log_evidence + chains.log_known
         gain = power * ratio.sum(axis=1)
-        accepted = feasible & (np.log(rng.random(len(orders))) < gain)
+        accepted = possible & (np.log(rng.random(len(orders))) < gain)
         kept = Chains(
             *(
                 np.where(accepted.reshape(-1, *[1] * (new.ndim - 1)), new, old)
@@ -122,11 +122,20 @@ class PseudoMarginal:
         )
         return kept, Move(accepted, len(chain))
 
-    def feasible(self, orders: Int[np.ndarray, "K m"]) -> Bool[np.ndarray, " K"]:
-        """Whether every required cause comes before its effect."""
-        place = places_of(orders)
-        late = place[:, None, :] > place[:, :, None]  # [k, j, i]: i comes after j
-        return np.asarray(~(late & self.terms.required).any(axis=(1, 2)))
+
+def feasible(
+    orders: Int[np.ndarray, "K m"], required: Bool[np.ndarray, "m m"]
+) -> Bool[np.ndarray, " K"]:
+    """Whether every required cause i of j (``required[j, i]``) comes before its effect.
+
+    Examples
+    --------
+    >>> feasible(np.array([[0, 1], [1, 0]]), np.array([[False, True], [False, False]])).tolist()
+    [False, True]
+    """
+    place = places_of(orders)
+    late = place[:, None, :] > place[:, :, None]  # [k, j, i]: i comes after j
+    return ~np.any(late & required, axis=(1, 2))
 
 
 def relocate_or_swap(

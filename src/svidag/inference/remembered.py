@@ -26,7 +26,7 @@ from jaxtyping import Bool, Float, Int, PRNGKeyArray, UInt64
 
 from svidag.inference.conditional import Judged
 from svidag.inference.estimate import Estimates, GuideEstimator, host_generator, summarise
-from svidag.mechanisms.local import FamilyScores, pack_families, unpack_families
+from svidag.mechanisms.local import FamilyScores, LocalScores, pack_families, unpack_families
 from svidag.tight_bound import EdgeTerms
 
 __all__ = ["Collection", "Remembered", "RememberedEstimator"]
@@ -119,6 +119,24 @@ class Collection:
                 for array in (judged.parents, judged.log_joint, judged.gain)
             ),
         )
+
+    def explore(
+        self,
+        known: Remembered,
+        columns: Bool[np.ndarray, "K m m"],
+        scores: LocalScores,
+        rng: np.random.Generator,
+    ) -> None:
+        """From a kept set of each column, drawn by weight, look one edge further."""
+        m = columns.shape[1]
+        nodes = np.tile(np.arange(m), len(columns))
+        flat = columns.reshape(-1, m)
+        _, _, parents = known.condition(nodes, flat, rng.random(len(nodes)))
+        free = flat & ~self.terms.required[nodes]
+        score, delta = scores.flips(nodes, parents, free)
+        log_joint = score + self.terms.log_prior(nodes, flat, parents)
+        gain = delta + self.terms.log_odds[nodes]
+        self.add(nodes, flat, parents[:, None], log_joint[:, None], gain[:, None])
 
     def freeze(self) -> Remembered:
         """The sets as arrays, ready for use."""
