@@ -1,5 +1,13 @@
 """Every test runs with shapes checked (jaxtyping + beartype) and strict JAX promotion."""
 
+import os
+
+# Tests compile far more than they run: spare the optimiser, in child processes too.
+os.environ.setdefault(
+    "XLA_FLAGS",
+    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true",
+)
+
 from jaxtyping import install_import_hook
 
 # Before anything imports svidag: each annotated function checks its own shapes.

@@ -31,10 +31,11 @@ class SachsRows(StrEnum):
     observational = "observational"
 
 
-def _version(show: bool) -> None:
+def _version(show: bool) -> bool:
     if show:
         typer.echo(f"svidag {__version__}")
         raise typer.Exit
+    return show
 
 
 @app.callback()

@@ -193,7 +193,7 @@ def test_draws_repeat_by_seed():
     ("m", "prior", "graph_weights", "limit"),
     [
         (21, Prior(), "order", "20"),
-        (15, Prior(), "structure", "14"),
+        (15, Prior(), "structure", "13"),
         (6, Prior(forbidden=[("x1", "x2")]), "structure", "5"),
     ],
 )

@@ -152,7 +152,7 @@ def test_every_inexact_leaf_is_a_parameter_and_permutations_are_not():
 
 
 def test_any_function_that_returns_a_bijection_is_a_family():
-    def shift(key, dim, condition_dim, settings):
+    def shift(dim, condition_dim, settings):
         return Affine(jnp.full(dim, float(settings.blocks)))
 
     guide = FlowGuide(M, family=shift, blocks=2, key=jr.key(0))

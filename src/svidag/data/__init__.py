@@ -4,8 +4,8 @@ Everything that enters the package becomes a `Dataset`: named float64 columns, a
 says which entries were set by an intervention.
 """
 
-from svidag.data.audit import AuditError, Finding
+from svidag.data.audit import AuditError, DataWarning, Finding
 from svidag.data.dataset import Dataset
 from svidag.data.scaling import Scaling
 
-__all__ = ["AuditError", "Dataset", "Finding", "Scaling"]
+__all__ = ["AuditError", "DataWarning", "Dataset", "Finding", "Scaling"]

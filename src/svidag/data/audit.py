@@ -47,6 +47,10 @@ class Finding:
     message: str
 
 
+class DataWarning(UserWarning):
+    """Something about the data that a fit survives and its reader should know."""
+
+
 class AuditError(ValueError):
     """The data cannot be fitted; ``findings`` holds one entry for each reason.
 

@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from svidag.data import Dataset
 from svidag.exact.orders import OrderLaw, ParentWeights, parent_weights
 from svidag.exact.structures import StructureLaw, directions_alike, enumerated
 from svidag.mechanisms.linear import LinearGaussian
 from svidag.posterior import GraphLaw, Posterior
 from svidag.prior import EdgePrior, Prior
+from svidag.problem import Problem
 
 ORDER_LIMIT = 20  # 2^m tables for each node
-STRUCTURE_LIMIT = 14  # 4^m sums over layers
+STRUCTURE_LIMIT = 13  # 4^m sums over layers: half a minute
 ENUMERATION_LIMIT = 5  # 29 281 graphs; six variables have 3.8 million
 
 __all__ = ["posterior"]
@@ -69,24 +69,21 @@ def posterior(
         raise ValueError(f"mechanism must be 'linear'; got {mechanism!r}")
     if graph_weights not in ("order", "structure"):
         raise ValueError(f"graph_weights must be 'order' or 'structure'; got {graph_weights!r}")
-    dataset = Dataset.from_any(data, interventions=interventions)
-    findings = dataset.audit()
-    edges = (prior or Prior()).bind(dataset.names)
-    _check_size(len(dataset.names), ORDER_LIMIT, "the exact posterior")
-    if standardise:
-        dataset, _ = dataset.standardise()
-    model = LinearGaussian.from_values(dataset.values, dataset.intervened)
-    law, log_evidence = _law(model.score_tables(), edges, graph_weights)
+    problem = Problem.build(data, prior=prior, interventions=interventions, standardise=standardise)
+    names, table = problem.data.names, problem.data
+    _check_size(len(names), ORDER_LIMIT, "the exact posterior")
+    model = LinearGaussian.from_values(table.values, table.intervened)
+    law, log_evidence = _law(model.score_tables(), problem.prior, graph_weights)
     diagnostics = {
         "method": "exact",
         "mechanism": mechanism,
         "graph_weights": graph_weights,
         "standardised": standardise,
-        "findings": findings,
+        "findings": problem.findings,
         "seconds": time.perf_counter() - started,
     }
     return Posterior(
-        dataset.names,
+        names,
         law,
         log_evidence=log_evidence,
         diagnostics=MappingProxyType(diagnostics),

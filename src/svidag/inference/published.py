@@ -9,7 +9,7 @@ pulled back to the potentials by the same linear maps that the kernel's repulsio
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -44,8 +44,9 @@ class Settings:
     hidden, hyper, condition
         Hidden layers of the mechanisms and of the hypernetworks; what a hypernetwork sees, its
         node's ``"column"`` or the whole ``"graph"``.
-    temperature, tau
-        T of the relaxed edges and τ of the relaxed order.
+    temperature, tau, tau_initial
+        T of the relaxed edges; τ of the relaxed order, where it ends and where it begins. It falls
+        linearly over the run.
     sinkhorn_iterations
         K_S; None takes the limit of infinitely many, which a few Newton steps reach.
     scale_invariant
@@ -63,16 +64,17 @@ class Settings:
     batch: int = 64
     draws: int = 1
     edges: str = "spline-coupling"
-    orders: Literal["stein", "gaussian"] = "stein"
+    orders: str = "stein"
     blocks: int = 5
     bins: int = 8
     boundary: float = 5.0
     width: int = 64
     hidden: tuple[int, ...] = (32, 32)
     hyper: tuple[int, ...] = (16, 16)
-    condition: Literal["column", "graph"] = "column"
+    condition: str = "column"
     temperature: float = 0.3
     tau: float = 0.1
+    tau_initial: float = 20.0
     sinkhorn_iterations: int | None = None
     scale_invariant: bool = False
     potential_scale: float = 1.0
@@ -88,7 +90,14 @@ class Settings:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise ValueError(f"{name} must be a positive whole number; got {value!r}")
-        for name in ("temperature", "tau", "potential_scale", "learning_rate", "particle_rate"):
+        for name in (
+            "temperature",
+            "tau",
+            "tau_initial",
+            "potential_scale",
+            "learning_rate",
+            "particle_rate",
+        ):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be positive; got {getattr(self, name)!r}")
         choices = {
@@ -144,6 +153,7 @@ class State(eqx.Module):
     networks: Networks
     optimiser: Any
     order_optimiser: Any
+    count: Int[Array, ""]
     rejected: Int[Array, ""]
 
 
@@ -173,20 +183,22 @@ class Published(Algorithm[State]):
             unit = float(np.log(np.expm1(scale)))
             orders = GaussianOrders(jnp.zeros(m), jnp.full(m, unit))
         else:
-            drawn = scale * jax.random.normal(key, (self.settings.particles, m))
             orders = jnp.asarray(
-                feasible_potentials(np.asarray(drawn), np.asarray(self.beliefs.required))
+                feasible_potentials(
+                    scale * _antithetic(key, self.settings.particles, m),
+                    np.asarray(self.beliefs.required),
+                )
             )
         optimisers: Any = (_optimiser(self.settings), _order_optimiser(self.settings))
         started = optimisers[0].init(networks), optimisers[1].init(orders)
-        return State(orders, networks, *started, jnp.zeros((), jnp.int32))
+        return State(orders, networks, *started, jnp.zeros((), jnp.int32), jnp.zeros((), jnp.int32))
 
     def step(self, state: State, key: Array) -> tuple[State, dict[str, Array]]:
         """One iteration; where a gradient is not finite, the state stays as it was."""
         if isinstance(state.orders, GaussianOrders):
-            gradients = self._gaussian(state.networks, state.orders, key)
+            gradients = self._gaussian(state.networks, state.orders, key, self._tau(state.count))
         else:
-            gradients = self._stein(state.networks, state.orders, key)
+            gradients = self._stein(state.networks, state.orders, key, self._tau(state.count))
         networks_gradient, orders_gradient, info = gradients
         finite = jnp.isfinite(info["bound"]) & _finite(networks_gradient) & _finite(orders_gradient)
 
@@ -203,10 +215,12 @@ class Published(Algorithm[State]):
             if not isinstance(state.orders, GaussianOrders):
                 possible = jax.vmap(self.beliefs.feasible)(orders)
                 orders = jnp.where(possible[:, None], orders, state.orders)
-            return State(orders, networks, optimiser, order_optimiser, jnp.zeros((), jnp.int32))
+            none = jnp.zeros((), jnp.int32)
+            return State(orders, networks, optimiser, order_optimiser, state.count + 1, none)
 
         def reject(state):
-            return eqx.tree_at(lambda s: s.rejected, state, state.rejected + 1)
+            counted = (state.count + 1, state.rejected + 1)
+            return eqx.tree_at(lambda s: (s.count, s.rejected), state, counted)
 
         state = jax.lax.cond(finite, proceed, reject, state)
         return state, {**info, REJECTIONS: state.rejected}
@@ -218,6 +232,11 @@ class Published(Algorithm[State]):
         clipped = () if self.settings.orders == "gaussian" else ("clipped",)
         own = ("bound", *Terms._fields, "edges", "row_error", "spread", orders, *clipped)
         return (*own, REJECTIONS)
+
+    def _tau(self, count: Int[Array, ""]) -> Float[Array, ""]:
+        s = self.settings
+        done = jnp.minimum(count.astype(jnp.float32) / s.iterations, 1.0)
+        return s.tau_initial + (s.tau - s.tau_initial) * done
 
     def _bound(self, networks, r, masks, key):
         """The bound averaged over particles, with the mean of each of its terms."""
@@ -231,11 +250,11 @@ class Published(Algorithm[State]):
         terms, edges = jax.vmap(single)(r, masks, jax.random.split(key, len(r)))
         return terms.total, (terms, edges)
 
-    def _stein(self, networks: Networks, r: Float[Array, "K m"], key: Array):
+    def _stein(self, networks: Networks, r: Float[Array, "K m"], key: Array, tau: Array):
         s = self.settings
 
         def relaxed(r):
-            relaxation = relax(r, s.tau, s.sinkhorn)
+            relaxation = relax(r, tau, s.sinkhorn)
             return relaxation.mask, relaxation.row_error
 
         features = linearise(relaxed, r, has_aux=True)
@@ -258,17 +277,17 @@ class Published(Algorithm[State]):
         }
         return jax.tree.map(jnp.negative, gradient[0]), -move.direction, info
 
-    def _gaussian(self, networks: Networks, orders: GaussianOrders, key: Array):
+    def _gaussian(self, networks: Networks, orders: GaussianOrders, key: Array, tau: Array):
         s = self.settings
         key_orders, key_bound = jax.random.split(key)
 
         def objective(networks, orders):
             r = orders.sample(key_orders, s.particles)
-            relaxation = jax.vmap(lambda r: relax(r, s.tau, s.sinkhorn))(r)
+            relaxation = jax.vmap(lambda r: relax(r, tau, s.sinkhorn))(r)
             total, aux = self._bound(networks, r, relaxation.mask, key_bound)
             # Draws that a required edge rules out do not belong to the guide.
-            possible = jax.vmap(self.beliefs.feasible)(r)
-            mean = jnp.sum(jnp.where(possible, total, 0.0)) / jnp.maximum(possible.sum(), 1)
+            possible = jax.vmap(self.beliefs.feasible)(r).astype(total.dtype)
+            mean = jnp.sum(possible * total) / jnp.maximum(possible.sum(), 1.0)
             kl = orders.kl(s.potential_scale)
             return kl - mean, (aux, kl, relaxation.row_error.max())
 
@@ -301,6 +320,12 @@ def feasible_potentials(
             free[node] = False
             waiting = waiting - required[node]
     return out
+
+
+def _antithetic(key: Array, count: int, m: int) -> Float[np.ndarray, "K m"]:
+    """Standard normal potentials in pairs r and −r, so that no order is favoured by chance."""
+    half = np.asarray(jax.random.normal(key, ((count + 1) // 2, m)))
+    return np.stack([half, -half], axis=1).reshape(-1, m)[:count]
 
 
 def _networks(key: Array, beliefs: Beliefs, s: Settings) -> Networks:

@@ -70,22 +70,20 @@ class LinearGaussian(LocalScores):
     ) -> LinearGaussian:
         """Collect the sufficient statistics of a table, leaving out intervened entries."""
         m = values.shape[1]
-        scale_weight = m + 2.0 if scale_weight is None else float(scale_weight)
-        if mean_weight <= 0 or scale_weight <= m + 1:
+        weight = m + 2.0 if scale_weight is None else float(scale_weight)
+        if mean_weight <= 0 or weight <= m + 1:
             raise ValueError(
                 f"BGe needs mean_weight > 0 and scale_weight > m + 1 = {m + 1}; "
-                f"got {mean_weight} and {scale_weight}"
+                f"got {mean_weight} and {weight}"
             )
         if intervened is None:
             intervened = np.zeros(values.shape, dtype=bool)
         masks, group = np.unique(~intervened, axis=1, return_inverse=True)
-        t = mean_weight * (scale_weight - m - 1) / (mean_weight + 1)
+        t = mean_weight * (weight - m - 1) / (mean_weight + 1)
         scatter = np.stack(
             [_posterior_scale(values[mask], mean_weight, t) for mask in masks.T], axis=0
         )
-        return cls(
-            scatter, masks.sum(axis=0), group.reshape(-1), float(mean_weight), float(scale_weight)
-        )
+        return cls(scatter, masks.sum(axis=0), group.reshape(-1), float(mean_weight), weight)
 
     @property
     def m(self) -> int:

@@ -9,23 +9,30 @@ from __future__ import annotations
 import abc
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
 
-class FamilyScores(abc.ABC):
+class FamilyScores(Protocol):
     """The evidence of a node given any parent set, in float64."""
+
+    def family_scores(
+        self, nodes: Int[np.ndarray, " B"], parents: Bool[np.ndarray, "B m"]
+    ) -> Float[np.ndarray, " B"]:
+        """f_j(S) for each pair of a node j and a parent set S."""
+        ...
+
+
+class LocalScores(abc.ABC):
+    """Evidences together with their changes by one edge."""
 
     @abc.abstractmethod
     def family_scores(
         self, nodes: Int[np.ndarray, " B"], parents: Bool[np.ndarray, "B m"]
     ) -> Float[np.ndarray, " B"]:
         """f_j(S) for each pair of a node j and a parent set S."""
-
-
-class LocalScores(FamilyScores):
-    """Evidences together with their changes by one edge."""
 
     @abc.abstractmethod
     def flips(

@@ -12,7 +12,7 @@ the leading axis of every array. Methods act on one graph; the caller vmaps over
 
 from itertools import pairwise
 from math import log, prod
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -116,7 +116,7 @@ class MLPMechanism(eqx.Module):
     mean_head: Float[Array, "m _ d"]
     scale_head: Float[Array, "m _ d"]
     widths: tuple[int, ...] = eqx.field(static=True)
-    condition: Literal["column", "graph"] = eqx.field(static=True)
+    condition: str = eqx.field(static=True)
     prior_scale: float = eqx.field(static=True)
     noise_location: float = eqx.field(static=True)
     noise_spread: float = eqx.field(static=True)
@@ -129,7 +129,7 @@ class MLPMechanism(eqx.Module):
         *,
         hidden: tuple[int, ...] = (32, 32),
         hyper: tuple[int, ...] = (16, 16),
-        condition: Literal["column", "graph"] = "column",
+        condition: str = "column",
         prior_scale: float = 1.0,
         noise_location: float = log(0.1),
         noise_spread: float = 2.0,

@@ -7,15 +7,15 @@ from types import MappingProxyType
 from typing import Any
 
 from svidag.inference.reweight import structure_weighted
-from svidag.methods import published
-from svidag.methods.problem import Problem, checkpoint_path
+from svidag.methods import published, tabulated
 from svidag.posterior import Posterior
 from svidag.prior import Prior
+from svidag.problem import Problem, checkpoint_path
 
 __all__ = ["METHODS", "fit"]
 
 METHODS: Mapping[str, Mapping[str, Callable[..., Posterior]]] = MappingProxyType(
-    {"svi-dag": MappingProxyType({"paper": published.fit})}
+    {"svi-dag": MappingProxyType({"default": tabulated.fit, "paper": published.fit})}
 )
 """Every method by name, and in it every preset."""
 
@@ -44,9 +44,11 @@ def fit(
     prior
         Beliefs and hard knowledge; by default one expected parent per variable.
     mechanism
-        How effects follow from causes: ``"linear"``, ``"nonlinear"``, ``"mlp"``, or ``"auto"`` to
-        let the preset choose.
+        How effects follow from causes: ``"linear"`` or ``"nonlinear"`` for the default preset,
+        ``"mlp"`` for the published one. ``"auto"`` lets the default preset decide by evidence; the
+        diagnostics say what it chose and by how much.
     preset
+        ``"default"``: exact conditionals given an order, Metropolis moves over orders.
         ``"paper"``: Algorithm 1 as published.
     interventions
         Boolean frame or array [N, m] of entries set from outside, or the name of the column that
@@ -61,7 +63,7 @@ def fit(
     progress
         None shows a bar on a terminal and plain lines elsewhere; False shows nothing.
     checkpoint
-        A file to save to and, if it exists, to resume from.
+        A file to save to and, if it exists, to resume from (``preset="paper"``).
     method
         The algorithm; ``"svi-dag"``.
     settings
@@ -74,10 +76,10 @@ def fit(
     Examples
     --------
     >>> import svidag
-    >>> example = svidag.datasets.two_node("linear", n=100)
-    >>> posterior = svidag.fit(example.data, preset="paper", iterations=5, progress=False)
+    >>> example = svidag.datasets.synthetic(m=5, edges=5, n=300, seed=1)
+    >>> posterior = svidag.fit(example.data, mechanism="linear", progress=False)
     >>> posterior.edge_probabilities().shape
-    (2, 2)
+    (5, 5)
     """
     run = _choose(METHODS, "method", method)
     run = _choose(run, "preset", preset)

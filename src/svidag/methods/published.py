@@ -15,9 +15,9 @@ from svidag.inference.fitted import GuideLaw, NetworkLaw
 from svidag.inference.loop import Schedule, run
 from svidag.inference.progress import meter
 from svidag.inference.published import Published, Settings
-from svidag.methods.problem import Problem
 from svidag.objective import Beliefs, Rows
 from svidag.posterior import Posterior
+from svidag.problem import Problem
 
 FIGURES = (("bound", "ELBO"), ("edges", "edges"))
 

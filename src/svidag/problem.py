@@ -1,8 +1,9 @@
-"""What every method is given: checked data, bound beliefs, and how the user wants the answer."""
+"""What every method is given: data that passed their audit, and beliefs bound to their columns."""
 
 from __future__ import annotations
 
 import hashlib
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from svidag import __version__
-from svidag.data import Dataset, Finding, Scaling
+from svidag.data import Dataset, DataWarning, Finding, Scaling
 from svidag.prior import EdgePrior, Prior
 
 
@@ -31,6 +32,7 @@ class Problem:
         """Read, audit, bind and standardise; every complaint about the input comes from here."""
         dataset = Dataset.from_any(data, interventions=interventions)
         findings = dataset.audit()
+        _tell(findings, standardise)
         edges = (Prior() if prior is None else prior).bind(dataset.names)
         checksum = dataset.checksum
         scaling = None
@@ -49,6 +51,13 @@ class Problem:
             "prior": _digest(beliefs.tobytes() + knowledge.tobytes()),
             **{name: _plain(value) for name, value in choices.items()},
         }
+
+
+def _tell(findings: tuple[Finding, ...], standardise: bool) -> None:
+    """Warn of what the audit found; differences of scale are of no concern once they are gone."""
+    for finding in findings:
+        if not (standardise and finding.kind == "varsortability"):
+            warnings.warn(finding.message, DataWarning, stacklevel=4)
 
 
 def checkpoint_path(checkpoint: Any) -> Path | None:

@@ -1,0 +1,56 @@
+"""Graphs from kept orders and tables: the posterior that the chains leave behind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Int, UInt8
+
+from svidag.inference.chains import draw_graphs
+from svidag.posterior import GraphLaw
+from svidag.scores import ScoreTables
+
+
+@dataclass(frozen=True, eq=False)
+class OrderLaw(GraphLaw):
+    """A kept order at random, then every node's parents from their exact conditional.
+
+    Attributes
+    ----------
+    tables
+        The weights of parent sets.
+    orders
+        Orders from the posterior, causes first.
+    edges
+        P(i → j), averaged over more orders than were kept.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from svidag.prior import Prior
+    >>> from svidag.scores import NodeTable
+    >>> blank = np.full(2, -np.inf)
+    >>> a = NodeTable(np.array([1]), np.log([0.5, 0.5]), blank)
+    >>> b = NodeTable(np.array([0]), np.log([0.5, 0.5]), blank)
+    >>> tables = ScoreTables.assemble([a, b], Prior(p=0.5).bind("ab"))
+    >>> law = OrderLaw(tables, np.array([[0, 1]]), np.array([[0.0, 0.5], [0.0, 0.0]]))
+    >>> law.sample(100, seed=0)[:, 1, 0].sum()
+    np.uint64(0)
+    """
+
+    tables: ScoreTables
+    orders: Int[np.ndarray, "kept m"]
+    edges: Float[np.ndarray, "m m"]
+
+    def sample(self, n: int, seed: int) -> UInt8[np.ndarray, "n m m"]:
+        """Independent draws given the kept orders."""
+        chosen = np.random.default_rng([seed, 3]).integers(len(self.orders), size=n)
+        return draw_graphs(self.tables, self.orders[chosen], seed=seed)
+
+    def edge_probabilities(self) -> Float[np.ndarray, "m m"]:
+        """The exact conditional given each visited order, averaged over all of them."""
+        return self.edges
+
+    def log_probability(self, graphs: UInt8[np.ndarray, "S m m"]) -> None:
+        """Not available: the evidence of all orders together is not known."""

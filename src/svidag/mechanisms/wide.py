@@ -1,0 +1,280 @@
+"""Nonlinear mechanisms: a wide one-hidden-layer Bayesian network with its weights integrated out.
+
+Given its parents x_S, the features of a node are
+
+    φ(x_S) = (½ x_S, ½, √(2/F) max(0, d_kᵀ x_S − t_k) for k = 1, …, F),
+
+with unit directions d_k and thresholds t_k in (−2, 2); a node without parents has the constant
+alone. The prior is w | σ², λ ~ N(0, σ²/λ I), σ² ~ InvGamma(1, 1), λ uniform on {¼, 1, 4}, and
+x_j | x_S ~ N(wᵀ φ(x_S), σ²). With G = Φ Φᵀ over the N rows that count for node j, q features and y
+the node's column, integrating w and σ² out leaves
+
+    f_j(S | λ) = log Γ(1 + N/2) − (N/2) log 2π + (q/2) log λ − ½ log|G + λI|
+                 − (1 + N/2) log(1 + ½ (yᵀy − yᵀΦᵀ (G + λI)⁻¹ Φ y)),
+
+and f_j(S) is the log of the mean of exp f_j(S | λ). How strongly an effect follows its causes is
+not known beforehand; with λ = 1 alone, strong effects are charged too much for their weights.
+
+One direction matrix serves all parent sets: its rows for S, with each column scaled to unit length.
+Drawn afresh for every set, directions would make the evidence of irrelevant parents a lottery, and
+a search would pick the winners. The rows are orthogonal, which lowers that spread further.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+from scipy.special import gammaln
+from threadpoolctl import threadpool_limits
+
+PRECISIONS = (0.25, 1.0, 4.0)
+"""Prior precisions λ of the output weights, relative to the noise: equally likely beforehand."""
+
+_ROWS_AT_ONCE = 512  # a block of features stays in a core's cache
+_SETS_AT_ONCE = 32  # parent sets handed to a worker together
+
+
+@dataclass(frozen=True, eq=False)
+class WideNetwork:
+    """The evidence of every node given any parent set, under a wide network of the parents.
+
+    Attributes
+    ----------
+    columns
+        The data, one variable per row.
+    kept
+        Rows of the table that count, for each group of nodes that share them.
+    group
+        For each node, the index of its group.
+    directions, thresholds
+        The hidden layer: a weight for each variable and unit, and where each unit begins.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x = np.random.default_rng(0).standard_normal((200, 2))
+    >>> x[:, 1] += np.abs(x[:, 0])
+    >>> model = WideNetwork.from_values(x, ("a", "b"))
+    >>> alone, given_a = model.family_scores(
+    ...     np.array([1, 1]), np.array([[False, False], [True, False]])
+    ... )
+    >>> bool(given_a > alone)
+    True
+    """
+
+    columns: Float[np.ndarray, "m N"]
+    kept: Bool[np.ndarray, "groups N"]
+    group: Int[np.ndarray, " m"]
+    directions: Float[np.ndarray, "m F"]
+    thresholds: Float[np.ndarray, " F"]
+
+    @classmethod
+    def from_values(
+        cls,
+        values: Float[np.ndarray, "N m"],
+        names: Sequence[str],
+        intervened: Bool[np.ndarray, "N m"] | None = None,
+        *,
+        units: int = 100,
+        seed: int = 0,
+    ) -> WideNetwork:
+        """Lay out a table and draw the hidden layer, leaving out intervened entries."""
+        if units < 0:
+            raise ValueError(f"units must not be negative; got {units}")
+        if intervened is None:
+            intervened = np.zeros(values.shape, dtype=bool)
+        kept, group = np.unique(~intervened, axis=1, return_inverse=True)
+        return cls(
+            np.ascontiguousarray(values.T, dtype=np.float64),
+            np.ascontiguousarray(kept.T),
+            group.reshape(-1),
+            named_directions(names, units, seed),
+            even_thresholds(units, seed),
+        )
+
+    @property
+    def m(self) -> int:
+        """The number of variables."""
+        return len(self.columns)
+
+    def family_scores(
+        self, nodes: Int[np.ndarray, " B"], parents: Bool[np.ndarray, "B m"]
+    ) -> Float[np.ndarray, " B"]:
+        """f_j(S) for each pair of a node j and a parent set S, given as a row of a Boolean matrix.
+
+        A parent set is factorised once for all nodes that ask for it and share its rows.
+        """
+        if parents[np.arange(len(nodes)), nodes].any():
+            bad = int(nodes[parents[np.arange(len(nodes)), nodes]][0])
+            raise ValueError(f"node {bad} is among its own parents")
+        scores = np.empty(len(nodes))
+        tasks = list(_batches(_by_set(self.group[nodes], parents), _SETS_AT_ONCE))
+
+        def work(batch: list[np.ndarray]) -> None:
+            # Memory fresh from the system costs as much as the arithmetic, so a batch shares it.
+            scratch = np.empty((len(self.thresholds) + 2 * self.m + 1) * _ROWS_AT_ONCE)
+            for asked in batch:
+                members = np.flatnonzero(parents[asked[0]])
+                targets, which = np.unique(nodes[asked], return_inverse=True)
+                scores[asked] = self._evidence(members, targets, scratch)[which]
+
+        # BLAS threads of their own would fight with ours over the cores.
+        with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(_cores()) as pool:
+            list(pool.map(work, tasks))
+        return scores
+
+    def _evidence(
+        self,
+        parents: Int[np.ndarray, " l"],
+        nodes: Int[np.ndarray, " targets"],
+        scratch: Float[np.ndarray, " room"],
+    ) -> Float[np.ndarray, " targets"]:
+        """f_j(S) of nodes that share their rows, for one parent set."""
+        kept = self.kept[self.group[nodes[0]]]
+        rows = slice(None) if kept.all() else np.flatnonzero(kept)
+        inputs = np.vstack([self.columns[parents][:, rows], np.ones((1, int(kept.sum())))])
+        targets = self.columns[nodes][:, rows]
+        weights = self._weights(parents)
+        n = inputs.shape[1]
+        if n < len(weights):
+            volume, residual = _fit_by_rows(weights, inputs, targets)
+        else:
+            volume, residual = _fit_by_features(weights, inputs, targets, scratch)
+        given = volume[:, None] - (1 + n / 2) * np.log1p(residual / 2)
+        constant = gammaln(1 + n / 2) - n / 2 * np.log(2 * np.pi) - np.log(len(PRECISIONS))
+        return constant + np.logaddexp.reduce(given)
+
+    def _weights(self, parents: Int[np.ndarray, " l"]) -> Float[np.ndarray, "features inputs"]:
+        """What multiplies (x_S, 1) before the units' max(0, ·): one row per feature."""
+        plain = 0.5 * np.eye(len(parents) + 1)
+        if len(parents) == 0 or len(self.thresholds) == 0:
+            return plain
+        chosen = self.directions[parents]
+        scale = np.sqrt(2 / len(self.thresholds))
+        units = np.vstack([chosen / np.linalg.norm(chosen, axis=0), -self.thresholds])
+        return np.vstack([plain, scale * units.T])
+
+
+def _fit_by_features(weights, inputs, targets, scratch):
+    """(q/2) log λ − ½ log|G + λI| and yᵀy − yᵀΦᵀ(G + λI)⁻¹Φy for every λ."""
+    q = len(weights)
+    gram = np.zeros((q + len(targets),) * 2)
+    for start in range(0, inputs.shape[1], _ROWS_AT_ONCE):
+        block = slice(start, start + _ROWS_AT_ONCE)
+        joint = _joint(weights, inputs[:, block], targets[:, block], scratch)
+        gram += joint @ joint.T
+    volume, projected = _factorise(gram, q, np.ones(len(PRECISIONS)))
+    return volume, np.diag(gram)[q:] - projected
+
+
+def _fit_by_rows(weights, inputs, targets):
+    """The same from K = ΦᵀΦ, cheaper when features outnumber the N rows.
+
+    (N/2) log λ − ½ log|K + λI| and λ yᵀ(K + λI)⁻¹y.
+    """
+    n, q = inputs.shape[1], len(weights)
+    features = _joint(weights, inputs, targets[:0], np.empty(q * n))
+    gram = np.zeros((n + len(targets),) * 2)
+    gram[:n, :n] = features.T @ features
+    gram[n:, :n] = targets
+    gram[n:, n:] = targets @ targets.T
+    volume, projected = _factorise(gram, n, 1 / np.array(PRECISIONS))
+    return volume, np.array(PRECISIONS)[:, None] * projected
+
+
+def _joint(weights, inputs, targets, scratch):
+    """Features and then targets over a block of rows, in the scratch memory."""
+    q, width, length = len(weights), len(inputs), inputs.shape[1]
+    height = q + len(targets)
+    joint = scratch[: height * length].reshape(height, length)
+    np.matmul(weights, inputs, out=joint[:q])
+    np.maximum(joint[width:q], 0.0, out=joint[width:q])
+    joint[q:] = targets
+    return joint
+
+
+def _factorise(gram, q, scale):
+    """(q/2) log λ − ½ log|A + λI| and b(A + λI)⁻¹bᵀ, A the leading block and b a row below it.
+
+    In the Cholesky factor of the whole, the rows below A + λI are b (A + λI)^(−½), so that one
+    factorisation gives both. `scale` times what stands below A keeps the whole positive definite.
+    """
+    precisions = np.array(PRECISIONS)
+    whole = np.repeat(gram[None], len(precisions), axis=0)
+    whole[:, q:, q:] *= scale[:, None, None]
+    at = np.arange(len(gram))
+    whole[:, at[:q], at[:q]] += precisions[:, None]
+    whole[:, at[q:], at[q:]] += 1.0
+    factors = np.linalg.cholesky(whole)
+    log_diagonal = np.log(np.diagonal(factors, axis1=1, axis2=2)[:, :q])
+    volume = q / 2 * np.log(precisions) - log_diagonal.sum(axis=1)
+    return volume, (factors[:, q:, :q] ** 2).sum(axis=2)
+
+
+def named_directions(names: Sequence[str], units: int, seed: int) -> Float[np.ndarray, "m F"]:
+    """A row of weights for each name, the same whatever the order of the columns.
+
+    Gaussian rows keyed by seed and name, made orthogonal in the order of the sorted names (in
+    blocks of at most `units` names).
+
+    Examples
+    --------
+    >>> forward, backward = (named_directions(names, 8, 0) for names in ("ab", "ba"))
+    >>> bool((forward == backward[::-1]).all())
+    True
+    """
+    rank = sorted(range(len(names)), key=lambda i: names[i])
+    gaussian = np.stack([_keyed(seed, "unit", names[i]).standard_normal(units) for i in rank])
+    rows = np.empty((len(names), units))
+    if units == 0:
+        return rows
+    for start in range(0, len(names), units):
+        q, r = np.linalg.qr(gaussian[start : start + units].T)
+        rows[rank[start : start + units]] = (q * np.sign(np.diag(r))).T
+    return rows
+
+
+def even_thresholds(units: int, seed: int) -> Float[np.ndarray, " F"]:
+    """Thresholds evenly spaced in (−2, 2), shuffled so that they do not follow the directions."""
+    even = np.linspace(-2, 2, 2 * units + 1)[1::2]
+    return _keyed(seed, "threshold", "").permutation(even)
+
+
+def _keyed(seed: int, purpose: str, name: str) -> np.random.Generator:
+    digest = hashlib.sha256(f"{seed}|{purpose}|{name}".encode()).digest()
+    return np.random.default_rng(int.from_bytes(digest[:16], "little"))
+
+
+def _by_set(group: np.ndarray, parents: np.ndarray) -> Iterator[np.ndarray]:
+    """The positions of the pairs that share both their parent set and their rows."""
+    keys = np.hstack(
+        [np.packbits(parents, axis=1), group[:, None].astype(np.uint16).view(np.uint8)]
+    )
+    _, which = np.unique(keys, axis=0, return_inverse=True)
+    order = np.argsort(which.reshape(-1), kind="stable")
+    ends = np.flatnonzero(np.diff(which.reshape(-1)[order])) + 1
+    return (part for part in np.split(order, ends) if len(part))
+
+
+def _batches(items: Iterator[np.ndarray], size: int) -> Iterator[list[np.ndarray]]:
+    batch: list[np.ndarray] = []
+    for item in items:
+        batch.append(item)
+        if len(batch) == size:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+def _cores() -> int:
+    """The number of cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -1,0 +1,29 @@
+"""Local scores f_j(S): which parent sets are scored, and tables of them by bit mask."""
+
+from svidag.scores.growth import extensions, fill, grow
+from svidag.scores.refinement import neighbours, pressing, sketched_share, weighty
+from svidag.scores.screening import forward_selection, screen
+from svidag.scores.tables import (
+    FamilyScores,
+    NodeTable,
+    ScoreTables,
+    subset_maxima,
+    subset_sums,
+)
+
+__all__ = [
+    "FamilyScores",
+    "NodeTable",
+    "ScoreTables",
+    "extensions",
+    "fill",
+    "forward_selection",
+    "grow",
+    "neighbours",
+    "pressing",
+    "screen",
+    "sketched_share",
+    "subset_maxima",
+    "subset_sums",
+    "weighty",
+]
