@@ -9,12 +9,13 @@ from __future__ import annotations
 import abc
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
 
+@runtime_checkable
 class FamilyScores(Protocol):
     """The evidence of a node given any parent set, in float64."""
 
