@@ -50,6 +50,7 @@ __all__ = [
     "FlowGuide",
     "FlowSettings",
     "MeanFieldGuide",
+    "conditional_flow",
     "relaxed_edges",
 ]
 
@@ -234,6 +235,26 @@ FAMILIES: Mapping[str, FlowFamily] = MappingProxyType(
 )
 
 
+def conditional_flow(
+    key: PRNGKeyArray,
+    dim: int,
+    condition_dim: int,
+    settings: FlowSettings,
+    family: str | FlowFamily = "spline-coupling",
+) -> AbstractBijection:
+    """A flow that starts as a permutation of the coordinates, whatever the condition.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp, jax.random as jr
+    >>> flow = conditional_flow(jr.key(0), 4, 2, FlowSettings(2, 8, 5.0, 16, 1))
+    >>> moved = flow.transform(jnp.array([1.0, 2.0, 3.0, 4.0]), jnp.zeros(2))
+    >>> bool(jnp.allclose(jnp.sort(moved), jnp.array([1.0, 2.0, 3.0, 4.0])))
+    True
+    """
+    return _redraw(_template(_family(family), dim, condition_dim, settings), key)
+
+
 class FlowGuide(EdgeGuide):
     """γ = T_φ(z; r − r̄), a conditional flow that ends in a learnable affine layer.
 
@@ -281,7 +302,7 @@ class FlowGuide(EdgeGuide):
     ):
         _check_size(m)
         settings = FlowSettings(blocks, bins, boundary, width, depth)
-        flow = _redraw(_template(_family(family), m * (m - 1), m, settings), key)
+        flow = conditional_flow(key, m * (m - 1), m, settings, family)
         affine = _affine(_pair_values(location, m), _pair_values(scale, m))
         self.bijection = Chain([flow, affine])
 

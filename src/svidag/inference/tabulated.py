@@ -17,9 +17,9 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from svidag.inference.chains import OrderChains, Schedule, draw_graphs, run_chains
+from svidag.mechanisms.local import FamilyScores
 from svidag.prior import EdgePrior
 from svidag.scores import (
-    FamilyScores,
     NodeTable,
     ScoreTables,
     fill,

@@ -23,11 +23,13 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 from scipy.special import gammaln
 
+from svidag.mechanisms.local import LocalScores
+
 _BATCH_ELEMENTS = 4_000_000  # matrix entries factorised at once: 32 MB
 
 
 @dataclass(frozen=True, eq=False)
-class LinearGaussian:
+class LinearGaussian(LocalScores):
     """The BGe evidence of every node given any parent set.
 
     Attributes
@@ -118,15 +120,9 @@ class LinearGaussian:
         One factorisation of R over P and then j gives both determinants; sets of equal size are
         factorised together.
         """
-        if parents[np.arange(len(nodes)), nodes].any():
-            bad = int(nodes[parents[np.arange(len(nodes)), nodes]][0])
-            raise ValueError(f"node {bad} is among its own parents")
-        size = parents.sum(axis=1)
         scores = np.empty(len(nodes))
-        for count in np.unique(size):
-            pairs = np.flatnonzero(size == count)
-            for part in np.array_split(pairs, -(-len(pairs) * (count + 1) ** 2 // _BATCH_ELEMENTS)):
-                scores[part] = self._equal_sizes(nodes[part], parents[part], int(count))
+        for part, size in self._batches(nodes, parents, 1):
+            scores[part] = self._equal_sizes(nodes[part], parents[part], size)
         return scores
 
     def _equal_sizes(self, nodes, parents, size):
@@ -138,6 +134,66 @@ class LinearGaussian:
         logs = 2 * np.log(np.diagonal(factor, axis1=1, axis2=2))
         parents_only = logs[:, :-1].sum(axis=1)
         return self._assemble(self.rows[group], size, parents_only, parents_only + logs[:, -1])
+
+    def flips(
+        self,
+        nodes: Int[np.ndarray, " B"],
+        parents: Bool[np.ndarray, "B m"],
+        wanted: Bool[np.ndarray, "B m"],
+    ) -> tuple[Float[np.ndarray, " B"], Float[np.ndarray, "B m"]]:
+        """f_j(P), and Δ_i = f_j(P ∪ i) − f_j(P ∖ i) for the wanted i; zero elsewhere.
+
+        One factorisation of R over P serves all i: with v_i and v_j the variances that P leaves
+        and v_ij their covariance, adding i multiplies |R_PP| by v_i and |R_{P∪j}| by
+        v_i − v_ij²/v_j; removing i multiplies them by the diagonals of their inverses.
+        """
+        scores, delta = np.empty(len(nodes)), np.zeros(parents.shape)
+        for part, size in self._batches(nodes, parents, self.m):
+            scores[part], delta[part] = self._equal_size_flips(nodes[part], parents[part], size)
+        return scores, np.where(wanted, delta, 0.0)
+
+    def _batches(self, nodes, parents, width):
+        """Pairs with parent sets of equal size, a bounded number of matrix entries at a time."""
+        own = parents[np.arange(len(nodes)), nodes]
+        if own.any():
+            raise ValueError(f"node {int(nodes[own][0])} is among its own parents")
+        sizes = parents.sum(axis=1)
+        for size in np.unique(sizes):
+            pairs = np.flatnonzero(sizes == size)
+            step = max(1, _BATCH_ELEMENTS // (int(size) + 1) // (int(size) + width))
+            for start in range(0, len(pairs), step):
+                yield pairs[start : start + step], int(size)
+
+    def _equal_size_flips(self, nodes, parents, size):
+        members = np.nonzero(parents)[1].reshape(len(nodes), size)
+        group = self.group[nodes]
+        n = self.rows[group][:, None]
+        inner = self.scatter[group[:, None, None], members[:, :, None], members[:, None, :]]
+        factor = np.linalg.cholesky(inner)
+        inverse = np.linalg.inv(factor)
+        whitened = inverse @ self.scatter[group[:, None], members]  # L⁻¹ R_P·
+        target = np.take_along_axis(whitened, nodes[:, None, None], axis=2)
+        variances = self.scatter.diagonal(axis1=1, axis2=2)[group]
+        left = variances - (whitened**2).sum(axis=1)
+        own = np.take_along_axis(left, nodes[:, None], axis=1)
+        logdet = 2 * np.log(factor.diagonal(axis1=1, axis2=2)).sum(axis=1, keepdims=True)
+        score = self._assemble(n, size, logdet, logdet + np.log(own))
+
+        outside = ~parents
+        outside[np.arange(len(nodes)), nodes] = False
+        gain = np.where(outside, left, 1.0)
+        shared = self.scatter[group, nodes] - (whitened * target).sum(axis=1)
+        added = logdet + np.log(gain)
+        kept = np.log(own) + np.log1p(-(np.where(outside, shared, 0.0) ** 2) / (gain * own))
+        delta = np.where(outside, self._assemble(n, size + 1, added, added + kept) - score, 0.0)
+        if size:
+            diagonal = (inverse**2).sum(axis=1)
+            slope = (inverse * target).sum(axis=1)
+            parents_only = logdet + np.log(diagonal)
+            family = logdet + np.log(own) + np.log(diagonal + slope**2 / own)
+            removed = self._assemble(n, size - 1, parents_only, family)
+            np.put_along_axis(delta, members, score - removed, axis=1)
+        return score[:, 0], delta
 
     def score_tables(self) -> Float[np.ndarray, "m subsets"]:
         """f_j(S) for every node and every subset S, indexed by bit mask; −∞ where j ∈ S.

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from svidag.mechanisms.local import FamilyScores
 from svidag.prior import EdgePrior
-from svidag.scores import FamilyScores, forward_selection
+from svidag.scores import forward_selection
 
 MOST_PARENTS = 8
 

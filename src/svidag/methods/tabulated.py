@@ -16,11 +16,11 @@ from svidag.inference.order_law import OrderLaw
 from svidag.inference.progress import Meter, meter
 from svidag.inference.tabulated import TableSettings, Tabulated, infer
 from svidag.mechanisms.linear import LinearGaussian
+from svidag.mechanisms.local import FamilyScores
 from svidag.mechanisms.wide import WideNetwork
 from svidag.methods.choice import Choice, choose
 from svidag.posterior import Posterior
 from svidag.problem import Problem
-from svidag.scores import FamilyScores
 
 TABLES = MappingProxyType(
     {

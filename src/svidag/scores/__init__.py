@@ -4,7 +4,6 @@ from svidag.scores.growth import extensions, fill, grow
 from svidag.scores.refinement import neighbours, pressing, sketched_share, weighty
 from svidag.scores.screening import forward_selection, screen
 from svidag.scores.tables import (
-    FamilyScores,
     NodeTable,
     ScoreTables,
     subset_maxima,
@@ -12,7 +11,6 @@ from svidag.scores.tables import (
 )
 
 __all__ = [
-    "FamilyScores",
     "NodeTable",
     "ScoreTables",
     "extensions",

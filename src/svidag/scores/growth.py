@@ -13,8 +13,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from jaxtyping import Float, Int
 
+from svidag.mechanisms.local import FamilyScores
 from svidag.prior import EdgePrior
-from svidag.scores.tables import FamilyScores, NodeTable, split_bit, subset_maxima
+from svidag.scores.tables import NodeTable, split_bit, subset_maxima
 
 Report = Callable[[int], None]
 """Is told how many pairs of a node and a parent set have been scored."""

@@ -9,8 +9,9 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Bool, Float, Int, UInt8
 
+from svidag.mechanisms.local import FamilyScores
 from svidag.prior import EdgePrior
-from svidag.scores.tables import FamilyScores, ScoreTables, subset_sums
+from svidag.scores.tables import ScoreTables, subset_sums
 
 _OFTEN = 4  # a node's commonest parent sets, to which outside parents are tried
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from svidag.mechanisms.local import FamilyScores
 from svidag.prior import EdgePrior
-from svidag.scores.tables import FamilyScores
 
 
 def screen(

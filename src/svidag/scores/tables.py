@@ -20,23 +20,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from svidag.prior import EdgePrior
-
-
-@runtime_checkable
-class FamilyScores(Protocol):
-    """Mechanisms whose evidence f_j(S) has a closed form."""
-
-    def family_scores(
-        self, nodes: Int[np.ndarray, " B"], parents: Bool[np.ndarray, "B m"]
-    ) -> Float[np.ndarray, " B"]:
-        """f_j(S) for each pair of a node and a parent set."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)

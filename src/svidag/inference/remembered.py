@@ -1,0 +1,448 @@
+"""Parent sets that the guide has come upon, and moves over orders that know only these.
+
+While the guide is trained, every parent set that matters in some column is kept with its weight
+
+    w_j(S) = f_j(S) + Σ_{i∈S} logit p_ij,
+
+the drawn ones and, since flips come free, their neighbours. Given predecessors U of j, the kept
+sets within U sum to a lower bound on the evidence,
+
+    g_j(U) = exp(Σ_{i∈U} log(1 − p_ij)) Σ_{kept S ⊆ U} exp w_j(S) ≤ p(D_j | U).
+
+It serves twice. An unbiased estimate of p(D_j | U) is g_j(U) plus the guide's estimate of the sets
+that were *not* kept, which is small and so adds little noise. And a chain on the product of the g_j
+proposes orders that are nearly right already: many moves cost one estimate, and the ratio of
+estimate to g decides (Liu's surrogate transition), so that the target is exact all the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import no_type_check
+
+import numba
+import numpy as np
+from jaxtyping import Bool, Float, Int, PRNGKeyArray, UInt64
+
+from svidag.inference.conditional import Judged
+from svidag.inference.estimate import Estimates, GuideEstimator, host_generator, summarise
+from svidag.mechanisms.local import FamilyScores, LocalScores, pack_families, unpack_families
+from svidag.tight_bound import EdgeTerms
+
+__all__ = ["Collection", "Remembered", "RememberedEstimator"]
+
+MEMO = 4096  # sums remembered of each node, a power of two
+NEGLIGIBLE = 40.0  # nats below the largest term at which a sum of weights is cut off
+
+MIX = np.uint64(0x9E3779B97F4A7C15)  # odd and near 2⁶⁴/φ: products spread over all bits
+
+_compiled = numba.njit(nogil=True, cache=True, error_model="numpy")
+
+
+@dataclass(eq=False)
+class Collection:
+    """Grows by the parent sets that matter, each under its node.
+
+    Attributes
+    ----------
+    terms
+        The prior's terms.
+    scores
+        f_j, for the smallest parent set of each node, which is always kept.
+    reach
+        A set matters if, in a column where it was seen, it is within so many nats of the best.
+    capacity
+        Sets kept of each node, those that mattered most.
+
+    Examples
+    --------
+    >>> from svidag.prior import Prior
+    >>> from svidag.mechanisms.linear import LinearGaussian
+    >>> model = LinearGaussian.from_values(np.random.default_rng(0).standard_normal((9, 2)))
+    >>> collection = Collection(EdgeTerms.of(Prior(p=0.5).bind("ab")), model)
+    >>> column = np.array([[True, False]])
+    >>> collection.add(np.array([1]), column, column[:, None], np.array([[-3.0]]),
+    ...                np.array([[[2.0, 0.0]]]))
+    >>> collection.freeze().count.tolist()
+    [1, 2]
+    """
+
+    terms: EdgeTerms
+    scores: FamilyScores
+    reach: float = 7.0
+    capacity: int = 2000
+    _weight: dict[bytes, float] = field(default_factory=dict, init=False, repr=False)
+    _matter: dict[bytes, float] = field(default_factory=dict, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        smallest = self.terms.required
+        nodes = np.arange(len(smallest))
+        weights = self.scores.family_scores(nodes, smallest)
+        self._keep(pack_families(nodes, smallest), weights, np.full(len(nodes), np.inf))
+
+    def __len__(self) -> int:
+        return len(self._weight)
+
+    def add(
+        self,
+        nodes: Int[np.ndarray, " P"],
+        columns: Bool[np.ndarray, "P m"],
+        parents: Bool[np.ndarray, "P S m"],
+        log_joint: Float[np.ndarray, "P S"],
+        gain: Float[np.ndarray, "P S m"],
+    ) -> None:
+        """Look at drawn parent sets and at all sets one open edge away.
+
+        `log_joint` is log p(D_j, B) of a drawn set and `gain` what each edge adds to it.
+        """
+        free = columns & ~self.terms.required[nodes]
+        step = np.where(parents, -gain, gain)
+        step = np.where(free[:, None], step, -np.inf)
+        nearby = np.concatenate([log_joint[:, :, None], log_joint[:, :, None] + step], axis=2)
+        matter = nearby - nearby.max(axis=(1, 2), keepdims=True)
+        pair, draw, flip = np.nonzero(matter > -self.reach)
+        sets = parents[pair, draw]
+        flipped = flip > 0
+        sets[flipped, flip[flipped] - 1] ^= True
+        absent = np.where(columns, self.terms.log_absent[nodes], 0.0).sum(axis=1)
+        weights = nearby[pair, draw, flip] - absent[pair]
+        self._keep(pack_families(nodes[pair], sets), weights, np.float64(matter[pair, draw, flip]))
+
+    def add_judged(self, columns: Bool[np.ndarray, "K m m"], judged: Judged) -> None:
+        """Look at what a training step drew for the columns of its orders."""
+        m, K = judged.log_joint.shape[:2]
+        self.add(
+            np.repeat(np.arange(m), K),
+            columns.swapaxes(0, 1).reshape(-1, m),
+            *(
+                array.reshape(m * K, *array.shape[2:])
+                for array in (judged.parents, judged.log_joint, judged.gain)
+            ),
+        )
+
+    def explore(
+        self,
+        known: Remembered,
+        columns: Bool[np.ndarray, "K m m"],
+        scores: LocalScores,
+        rng: np.random.Generator,
+    ) -> None:
+        """From a kept set of each column, drawn by weight, look one edge further."""
+        m = columns.shape[1]
+        nodes = np.tile(np.arange(m), len(columns))
+        flat = columns.reshape(-1, m)
+        _, _, parents = known.condition(nodes, flat, rng.random(len(nodes)))
+        free = flat & ~self.terms.required[nodes]
+        score, delta = scores.flips(nodes, parents, free)
+        log_joint = score + self.terms.log_prior(nodes, flat, parents)
+        gain = delta + self.terms.log_odds[nodes]
+        self.add(nodes, flat, parents[:, None], log_joint[:, None], gain[:, None])
+
+    def freeze(self) -> Remembered:
+        """The sets as arrays, ready for use."""
+        nodes, sets = unpack_families(list(self._weight), len(self.terms.required))
+        weights = np.fromiter(self._weight.values(), float)
+        matter = np.fromiter(self._matter.values(), float)
+        ranked = np.lexsort((-matter, nodes))
+        start = np.searchsorted(nodes[ranked], np.arange(len(self.terms.required)))
+        rank = np.arange(len(ranked)) - start[nodes[ranked]]
+        kept = ranked[rank < self.capacity]
+        return Remembered.of(nodes[kept], sets[kept], weights[kept], self.terms)
+
+    def _keep(self, keys, weights, matter):
+        for key, weight, share in zip(keys, weights.tolist(), matter.tolist(), strict=True):
+            if share > self._matter.get(key, -np.inf):
+                self._weight[key] = weight
+                self._matter[key] = share
+
+
+@dataclass(frozen=True, eq=False)
+class Remembered:
+    """Kept parent sets, by node and then by falling weight.
+
+    Attributes
+    ----------
+    sets
+        One row of 0/1 for each kept set.
+    words
+        The same, packed.
+    weights
+        w_j(S).
+    offsets
+        Where each node's sets begin; the last entry is their number.
+    terms
+        The prior's terms.
+    keys
+        The sets by their short keys.
+    memo
+        Sums over columns that a walk has met: values of a pure function, and their arguments.
+    """
+
+    sets: Bool[np.ndarray, "T m"]
+    words: UInt64[np.ndarray, "T W"]
+    weights: Float[np.ndarray, " T"]
+    offsets: Int[np.ndarray, " m+1"]
+    terms: EdgeTerms
+    keys: frozenset[bytes]
+    memo: tuple[UInt64[np.ndarray, "m H W"], Float[np.ndarray, "m H"]]
+
+    @classmethod
+    def of(
+        cls,
+        nodes: Int[np.ndarray, " T"],
+        sets: Bool[np.ndarray, "T m"],
+        weights: Float[np.ndarray, " T"],
+        terms: EdgeTerms,
+    ) -> Remembered:
+        """Sort and pack."""
+        at = np.lexsort((-weights, nodes))
+        nodes, sets, weights = nodes[at], sets[at], weights[at]
+        offsets = np.searchsorted(nodes, np.arange(sets.shape[1] + 1))
+        keys = frozenset(pack_families(nodes, sets))
+        words, m = pack_words(sets), sets.shape[1]
+        memo = np.zeros((m, MEMO, words.shape[1]), np.uint64), np.full((m, MEMO), np.nan)
+        return cls(sets, words, weights, offsets, terms, keys, memo)
+
+    @property
+    def count(self) -> Int[np.ndarray, " m"]:
+        """How many sets each node has."""
+        return np.diff(self.offsets)
+
+    def contains(
+        self, nodes: Int[np.ndarray, " B"], parents: Bool[np.ndarray, "B m"]
+    ) -> Bool[np.ndarray, " B"]:
+        """Whether each parent set was kept."""
+        keys = pack_families(nodes, parents)
+        return np.fromiter((key in self.keys for key in keys), bool, count=len(keys))
+
+    def condition(
+        self,
+        nodes: Int[np.ndarray, " P"],
+        columns: Bool[np.ndarray, "P m"],
+        uniforms: Float[np.ndarray, " P"],
+    ) -> tuple[Float[np.ndarray, " P"], Float[np.ndarray, "P m"], Bool[np.ndarray, "P m"]]:
+        """log g_j(U), the probability of each edge among the kept sets within U, and a draw."""
+        log_sum = np.empty(len(nodes))
+        edges = np.zeros(columns.shape)
+        chosen = np.zeros(len(nodes), dtype=np.int64)
+        _condition(
+            nodes, pack_words(columns), self.sets, self.words, self.weights, self.offsets,
+            uniforms, log_sum, edges, chosen,
+        )  # fmt: skip
+        absent = np.where(columns, self.terms.log_absent[nodes], 0.0).sum(axis=1)
+        return log_sum + absent, edges, self.sets[chosen]
+
+    def walk(
+        self,
+        orders: Int[np.ndarray, "K m"],
+        rng: np.random.Generator,
+        *,
+        moves: int,
+        power: float = 1.0,
+    ) -> Int[np.ndarray, "K m"]:
+        """Relocate nodes of each order, reversibly for Π_j g_j^power.
+
+        A move takes a node, chosen uniformly, to a place drawn from its conditional.
+        """
+        moved = orders.astype(np.int64)
+        uniforms = rng.random((len(orders), moves, 2))
+        unions = np.bitwise_or.reduceat(self.words, self.offsets[:-1], axis=0)
+        sums = (self.words, self.weights, self.offsets, unions, *self.memo)
+        _walk(moved, sums, self.terms.log_absent, power, uniforms)
+        return moved
+
+
+@dataclass(frozen=True, eq=False)
+class RememberedEstimator:
+    """The kept sets exactly, the rest by the guide.
+
+    p̂_j = g_j(U) + S⁻¹ Σ_s 1[Bˢ not kept] p(D_j, Bˢ)/q̂_j(Bˢ), whose mean is p(D_j | U).
+    """
+
+    known: Remembered
+    rest: GuideEstimator
+
+    def __call__(
+        self, key: PRNGKeyArray, nodes: Int[np.ndarray, " P"], columns: Bool[np.ndarray, "P m"]
+    ) -> Estimates:
+        """Estimate each pair; its randomness comes from the key alone."""
+        uniforms = host_generator(key).random((3, len(nodes)))
+        log_known, edges, parents = self.known.condition(nodes, columns, uniforms[0])
+        log_weight, drawn = self.rest.weigh(key, nodes, columns)
+        P, S, m = drawn.shape
+        seen = self.known.contains(np.repeat(nodes, S), drawn.reshape(-1, m)).reshape(P, S)
+        log_new, new_edges, new_parents = summarise(
+            np.where(seen, -np.inf, log_weight), drawn, uniforms[1]
+        )
+        log_evidence = np.logaddexp(log_known, log_new)
+        share = np.exp(log_new - log_evidence)[:, None]
+        return Estimates(
+            log_evidence,
+            log_known,
+            (1 - share) * edges + share * new_edges,
+            np.where(uniforms[2][:, None] < share, new_parents, parents),
+        )
+
+
+def pack_words(rows: Bool[np.ndarray, "T m"]) -> UInt64[np.ndarray, "T W"]:
+    """Rows of 0/1 as 64-bit words, variable i at bit i mod 64 of word i // 64.
+
+    Examples
+    --------
+    >>> pack_words(np.array([[True, False, True]])).tolist()
+    [[5]]
+    """
+    padded = np.pad(rows, ((0, 0), (0, -rows.shape[1] % 64)))
+    return np.packbits(padded, axis=1, bitorder="little").view("<u8")
+
+
+@no_type_check
+@_compiled
+def _within(row, column):
+    outside = np.uint64(0)
+    for w in range(len(row)):
+        outside |= row[w] & ~column[w]
+    return outside == 0
+
+
+@no_type_check
+@_compiled
+def _log_sum(j, column, words, weights, offsets):
+    """log Σ exp w over the kept sets of j within the column; they come by falling weight."""
+    top, total = -np.inf, 0.0
+    for t in range(offsets[j], offsets[j + 1]):
+        if top - weights[t] > NEGLIGIBLE:
+            break
+        if _within(words[t], column):
+            if total == 0.0:
+                top = weights[t]
+            total += np.exp(weights[t] - top)
+    return top + np.log(total)
+
+
+@no_type_check
+@_compiled
+def _memoised_log_sum(j, column, sums):
+    """The same, looked up where the last column at the same address agreed on all that matters."""
+    words, weights, offsets, unions, arguments, values = sums
+    address = np.uint64(0)
+    for w in range(len(column)):
+        address = (address ^ (column[w] & unions[j, w])) * MIX
+    slot = (address >> np.uint64(40)) & np.uint64(MEMO - 1)
+    known = not np.isnan(values[j, slot])
+    for w in range(len(column)):
+        if arguments[j, slot, w] != column[w] & unions[j, w]:
+            known = False
+            arguments[j, slot, w] = column[w] & unions[j, w]
+    if not known:
+        values[j, slot] = _log_sum(j, column, words, weights, offsets)
+    return values[j, slot]
+
+
+@no_type_check
+@_compiled
+def _condition(nodes, columns, sets, words, weights, offsets, uniforms, log_sum, edges, chosen):
+    for p in range(len(nodes)):
+        j = nodes[p]
+        log_sum[p] = _log_sum(j, columns[p], words, weights, offsets)
+        left = uniforms[p]
+        for t in range(offsets[j], offsets[j + 1]):
+            if log_sum[p] - weights[t] > NEGLIGIBLE:
+                break
+            if _within(words[t], columns[p]):
+                share = np.exp(weights[t] - log_sum[p])
+                if left >= 0.0:
+                    chosen[p] = t
+                left -= share
+                for i in range(edges.shape[1]):
+                    if sets[t, i]:
+                        edges[p, i] += share
+
+
+@no_type_check
+@_compiled
+def _walk(orders, sums, log_absent, power, uniforms):
+    K, m = orders.shape
+    columns = np.zeros((m, sums[0].shape[1]), dtype=np.uint64)
+    scores = np.empty(m)
+    for k in range(K):
+        order = orders[k]
+        _fill_columns(order, columns)
+        for u in range(uniforms.shape[1]):
+            here = int(uniforms[k, u, 0] * m)
+            _compare_places(here, order, columns, sums, log_absent, scores)
+            there = _choose(scores, power, uniforms[k, u, 1])
+            _slide(here, there, order, columns)
+
+
+@no_type_check
+@_compiled
+def _fill_columns(order, columns):
+    """columns[j] = the predecessors of j, as bits."""
+    columns[:] = np.uint64(0)
+    for t in range(1, len(order)):
+        columns[order[t]] = columns[order[t - 1]]
+        _toggle(columns[order[t]], order[t - 1])
+
+
+@no_type_check
+@_compiled
+def _toggle(column, i):
+    column[i // 64] ^= np.uint64(1) << np.uint64(i % 64)
+
+
+@no_type_check
+@_compiled
+def _compare_places(here, order, columns, sums, log_absent, scores):
+    """log Π g with the node at `here` moved to each place, minus log Π g as it is."""
+    i = order[here]
+    base = _memoised_log_sum(i, columns[i], sums)
+    scores[here] = 0.0
+    for step in (1, -1):
+        own = columns[i].copy()
+        passed = 0.0
+        t = here + step
+        while 0 <= t < len(order):
+            k = order[t]
+            # Past k, the node gains (to the right) or loses (to the left) it as a predecessor.
+            passed += step * (log_absent[i, k] - log_absent[k, i])
+            passed -= _memoised_log_sum(k, columns[k], sums)
+            _toggle(columns[k], i)
+            passed += _memoised_log_sum(k, columns[k], sums)
+            _toggle(columns[k], i)
+            _toggle(own, k)
+            scores[t] = passed + _memoised_log_sum(i, own, sums) - base
+            t += step
+
+
+@no_type_check
+@_compiled
+def _choose(scores, power, uniform):
+    """Draw a place with probability ∝ exp(power · score)."""
+    top = scores.max()
+    total = 0.0
+    for t in range(len(scores)):
+        total += np.exp(power * (scores[t] - top))
+    left = uniform * total
+    last = 0
+    for t in range(len(scores)):
+        weight = np.exp(power * (scores[t] - top))
+        if weight > 0.0:
+            last = t
+            left -= weight
+            if left < 0.0:
+                break
+    return last
+
+
+@no_type_check
+@_compiled
+def _slide(here, there, order, columns):
+    i = order[here]
+    step = 1 if there > here else -1
+    for t in range(here, there, step):
+        k = order[t + step]
+        order[t] = k
+        _toggle(columns[k], i)
+        _toggle(columns[i], k)
+    order[there] = i

@@ -1,0 +1,180 @@
+"""Pseudo-marginal moves over orders against sums over all orders and all parent sets."""
+
+import itertools
+
+import jax
+import numpy as np
+import optax
+import pytest
+
+from svidag import Prior
+from svidag.exact.orders import OrderLaw, parent_weights
+from svidag.guide import FlowSettings
+from svidag.inference.conditional import GuideTraining, columns_of
+from svidag.inference.estimate import GuideEstimator
+from svidag.inference.pseudo_marginal import PseudoMarginal, feasible, relocate_or_swap
+from svidag.inference.remembered import Collection, Remembered, RememberedEstimator
+from svidag.mechanisms.linear import LinearGaussian
+from svidag.mechanisms.local import CachedScores
+from svidag.node_guide import stack_flows, stack_mean_fields
+from svidag.tight_bound import EdgeTerms
+
+NAMES = "abcd"
+FREE = Prior(p=0.3, beliefs={("a", "b"): 0.8, ("d", "c"): 0.1})
+KNOWN = Prior(p=0.4, required=[("b", "d")], forbidden=[("a", "c")], tiers=[["a", "b", "c"], ["d"]])
+
+
+class Case:
+    def __init__(self, prior, n=40, seed=0):
+        rng = np.random.default_rng(seed)
+        x = rng.standard_normal((n, 4))
+        x[:, 1] += 0.8 * x[:, 0]
+        x[:, 2] += 0.5 * x[:, 1] - 0.6 * x[:, 3]
+        self.prior = prior.bind(NAMES)
+        self.model = LinearGaussian.from_values(x)
+        self.terms = EdgeTerms.of(self.prior)
+        weights = parent_weights(self.model.score_tables(), self.prior)
+        self.law = OrderLaw.build(weights, self.prior.required)
+        orders = np.array(list(itertools.permutations(range(4))))
+        bits = columns_of(orders, np.ones((4, 4), dtype=bool)) @ (1 << np.arange(4))
+        log_p = self.law.follow[np.arange(4), bits].sum(axis=1)
+        self.order_log_evidence = dict(zip(map(tuple, orders.tolist()), log_p, strict=True))
+        self.order_probability = np.exp(log_p - np.logaddexp.reduce(log_p))
+        self.orders = orders
+
+
+def poor_guide():
+    """For the edges from a and c, against those from b and d, whatever the data say."""
+    return stack_mean_fields(np.where(np.arange(4)[:, None] % 2 == 0, 1.5, -1.5) * np.ones((4, 4)))
+
+
+def trained_guide(case):
+    settings = FlowSettings(2, 8, 5.0, 8, 1)
+    guides = stack_flows(jax.random.key(0), np.zeros((4, 4)), settings, "spline-coupling")
+    training = GuideTraining(case.model, case.terms, draws=4, optimiser=optax.adam(0.05))
+    state = training.start(guides)
+    rng = np.random.default_rng(1)
+    for t in range(150):
+        columns = columns_of(case.orders[rng.choice(24, 8)], case.terms.allowed)
+        state, _ = training.step(state, jax.random.key(t), columns)
+    return state.guides
+
+
+@pytest.mark.parametrize("guide", ["poor", "trained"])
+def test_estimates_are_unbiased(guide):
+    case = Case(FREE)
+    guides = poor_guide() if guide == "poor" else trained_guide(case)
+    estimator = GuideEstimator(guides, CachedScores(case.model), case.terms, draws=4)
+    column = np.array([[True, True, False, True]])
+    exact = case.law.follow[2, column[0] @ (1 << np.arange(4))]
+    drawn = estimator(jax.random.key(0), np.full(8000, 2), np.repeat(column, 8000, axis=0))
+    ratio = np.exp(drawn.log_evidence - exact)
+    # Five standard errors: fails once in two million runs, the weights being bounded.
+    assert abs(ratio.mean() - 1) < 5 * ratio.std() / np.sqrt(len(ratio))
+
+
+def sampler_of(kind, case):
+    """Plain relocation with a poor or a trained guide, or a chain on few kept parent sets."""
+    guides = trained_guide(case) if kind == "trained" else poor_guide()
+    rest = GuideEstimator(guides, CachedScores(case.model), case.terms, draws=8)
+    if "kept" not in kind:
+        return PseudoMarginal(rest, case.terms)
+    collection = Collection(case.terms, case.model, capacity=3)
+    training = GuideTraining(case.model, case.terms, draws=4, optimiser=optax.set_to_zero())
+    possible = case.orders[feasible(case.orders, case.terms.required)]
+    columns = columns_of(possible[:4], case.terms.allowed)
+    _, judged = training.step(training.start(poor_guide()), jax.random.key(3), columns)
+    collection.add_judged(columns, judged)
+    known = collection.freeze()
+    return PseudoMarginal(
+        RememberedEstimator(known, rest),
+        case.terms,
+        lambda orders, rng: known.walk(orders, rng, moves=3),
+    )
+
+
+@pytest.mark.parametrize("kind", ["poor", "trained", "kept", "knowledge", "kept knowledge"])
+def test_chains_reproduce_the_exact_posterior_of_the_order(kind):
+    case = Case(KNOWN if "knowledge" in kind else FREE)
+    sampler = sampler_of(kind, case)
+    possible = case.orders[feasible(case.orders, case.terms.required)]
+    K, burn_in, steps = (64, 100, 300) if kind == "trained" else (256, 60, 200)
+    start = possible[np.random.default_rng(0).choice(len(possible), K)]
+    chains = sampler.start(jax.random.key(1), start)
+    seen = np.zeros((K, 24))
+    edges = np.zeros((K, 4, 4))
+    graphs = np.zeros((K, 4, 4))
+    code = {order: at for at, order in enumerate(case.order_log_evidence)}
+    for t in range(burn_in + steps):
+        chains, _ = sampler.step(chains, jax.random.fold_in(jax.random.key(2), t))
+        assert (chains.parents >= case.terms.required).all()
+        assert not (chains.parents & ~case.terms.allowed).any()
+        assert feasible(chains.orders, case.terms.required).all()
+        if t >= burn_in:
+            seen[np.arange(K), [code[tuple(o)] for o in chains.orders.tolist()]] += 1 / steps
+            edges += chains.edges.swapaxes(1, 2) / steps
+            graphs += chains.parents.swapaxes(1, 2) / steps
+    exact = case.law.edge_probabilities()
+    for ours, truth in [(seen, case.order_probability), (edges, exact), (graphs, exact)]:
+        # Chains are independent, so their spread gives the standard error of their mean.
+        error = np.abs(ours.mean(axis=0) - truth)
+        assert (error <= 5 * ours.std(axis=0) / np.sqrt(K) + 1e-9).all()
+        assert error.max() < 0.03
+
+
+def every_set(case):
+    nodes, codes = np.nonzero(np.isfinite(case.law.weights.sets))
+    sets = (codes[:, None] >> np.arange(4)) & 1 == 1
+    return Remembered.of(nodes, sets, case.law.weights.sets[nodes, codes], case.terms)
+
+
+def test_kept_sets_give_the_exact_conditional_when_none_is_missing():
+    case = Case(FREE)
+    every = every_set(case)
+    columns = columns_of(case.orders, case.terms.allowed).reshape(-1, 4)
+    pairs = np.tile(np.arange(4), 24)
+    log_sum, edges, drawn = every.condition(pairs, columns, np.full(96, 0.5))
+    follow = case.law.follow[pairs, columns @ (1 << np.arange(4))]
+    np.testing.assert_allclose(log_sum, follow, atol=1e-9)
+    assert not (drawn & ~columns).any()
+    for i in range(4):  # P(i → j | U) = 1 − exp(F(U ∖ i) − F(U))
+        without = columns.copy()
+        without[:, i] = False
+        shorter = case.law.follow[pairs, without @ (1 << np.arange(4))]
+        shorter = shorter + np.where(columns[:, i], case.terms.log_absent[pairs, i], 0.0)
+        np.testing.assert_allclose(edges[:, i], -np.expm1(shorter - follow), atol=1e-9)
+
+
+def test_a_walk_on_all_parent_sets_draws_orders_from_their_posterior():
+    case = Case(KNOWN)
+    every = every_set(case)
+    rng = np.random.default_rng(0)
+    orders = every.walk(np.tile([0, 1, 2, 3], (4000, 1)), rng, moves=40)
+    code = {order: at for at, order in enumerate(case.order_log_evidence)}
+    count = np.bincount([code[tuple(o)] for o in orders.tolist()], minlength=24)
+    expected = 4000 * case.order_probability
+    # Multinomial counts: five standard errors on 24 orders.
+    assert (np.abs(count - expected) <= 5 * np.sqrt(expected) + 1e-9).all()
+
+
+def test_proposals_are_symmetric_and_reach_every_neighbour():
+    rng = np.random.default_rng(0)
+    count = {}
+    for a in itertools.permutations(range(3)):
+        for b in relocate_or_swap(np.tile(a, (6000, 1)), rng, swaps=0.4).tolist():
+            count[a, tuple(b)] = count.get((a, tuple(b)), 0) + 1
+    for (a, b), times in count.items():
+        # Poisson-like counts: five standard errors.
+        assert abs(times - count[b, a]) < 5 * np.sqrt(times + count[b, a])
+
+
+def test_seeds_repeat():
+    case = Case(FREE)
+    estimator = GuideEstimator(poor_guide(), case.model, case.terms, draws=4)
+    sampler = PseudoMarginal(estimator, case.terms)
+    one, two = (
+        sampler.step(sampler.start(jax.random.key(0), case.orders), jax.random.key(1))[0]
+        for _ in range(2)
+    )
+    for a, b in zip(one, two, strict=True):
+        np.testing.assert_array_equal(a, b)
