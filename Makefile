@@ -24,6 +24,7 @@ format: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python benchmarks/exact.py
+	$(BIN)/python benchmarks/published.py
 
 clean:
 	rm -rf $(VENV)

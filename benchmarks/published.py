@@ -10,7 +10,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from svidag.methods.problem import Problem
 
 import svidag
 from svidag.inference import loop
@@ -18,6 +17,7 @@ from svidag.inference.published import Published, Settings, _descend, _optimiser
 from svidag.inference.stein import Stein, direction, linearise
 from svidag.methods.published import _beliefs, _rows
 from svidag.order import relax
+from svidag.problem import Problem
 
 STEPS = 50
 
