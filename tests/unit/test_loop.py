@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from jaxtyping import Array
 
-from svidag.inference import loop
 from svidag.inference.checkpoint import FORMAT, Checkpoint, read_archive, write_archive
 from svidag.inference.loop import Algorithm, FitError, Interrupted, Schedule, Status, run
 from svidag.inference.progress import Lines, Meter, Silent, meter
@@ -199,7 +198,3 @@ def test_the_progress_argument():
     assert meter(own) is own
     with pytest.raises(ValueError, match="progress must be"):
         meter("yes")
-
-
-def test_the_grid_is_part_of_the_contract():
-    assert loop.GRID == 100

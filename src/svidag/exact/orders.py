@@ -23,6 +23,7 @@ from svidag.exact import subsets
 from svidag.graph import linear_extensions
 from svidag.posterior import GraphLaw
 from svidag.prior import EdgePrior
+from svidag.scores import subset_sums
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,10 +85,7 @@ class OrderLaw(GraphLaw):
     def build(cls, weights: ParentWeights, required: Bool[np.ndarray, "m m"]) -> OrderLaw:
         """Run the forward and backward recursions."""
         follow = np.stack(
-            [
-                gap + subsets.subset_sums(sets)
-                for sets, gap in zip(weights.sets, weights.gaps, strict=True)
-            ]
+            [gap + subset_sums(sets) for sets, gap in zip(weights.sets, weights.gaps, strict=True)]
         )
         own = subsets.members(np.arange(follow.shape[1]), weights.m).T == 1
         follow[own] = -np.inf

@@ -25,6 +25,7 @@ from svidag.exact import subsets
 from svidag.exact.orders import ParentWeights, log_consistent_orders
 from svidag.graph import all_dags, ancestors
 from svidag.posterior import DrawnGraphs, GraphLaw
+from svidag.scores import subset_sums
 
 
 def directions_alike(weights: ParentWeights, required: Bool[np.ndarray, "m m"]) -> bool:
@@ -123,7 +124,7 @@ class StructureLaw(GraphLaw):
     def build(cls, weights: ParentWeights) -> StructureLaw:
         """Sum backwards from the full set of nodes."""
         m = weights.m
-        sums = np.stack([subsets.subset_sums(sets) for sets in weights.sets])
+        sums = np.stack([subset_sums(sets) for sets in weights.sets])
         rest = States.empty(m)
         for layer in _layers(sums, descending=True):
             onward = layer.step[:, 1:] + rest.after(layer.placed)[1:]
@@ -185,7 +186,7 @@ class StructureLaw(GraphLaw):
         for i in range(m):
             has = (every >> i) & 1 == 1
             for j in range(m):
-                table[i, j] = subsets.subset_sums(np.where(has, self.weights.sets[j], -np.inf))
+                table[i, j] = subset_sums(np.where(has, self.weights.sets[j], -np.inf))
         return table
 
     def _draw_layers(

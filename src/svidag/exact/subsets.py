@@ -29,14 +29,6 @@ def additive(values: Float[np.ndarray, " m"]) -> Float[np.ndarray, " subsets"]:
     return total
 
 
-def subset_sums(log_weights: Float[np.ndarray, " subsets"]) -> Float[np.ndarray, " subsets"]:
-    """log Σ_{S⊆U} exp w(S) for every U: the zeta transform."""
-    table = log_weights.copy()
-    for bit in range(_width(table)):
-        _add_without(table, bit)
-    return table
-
-
 def superset_sums(log_weights: Float[np.ndarray, " subsets"]) -> Float[np.ndarray, " subsets"]:
     """log Σ_{U⊇S} exp w(U) for every S."""
     table = log_weights.copy()
