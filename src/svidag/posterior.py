@@ -19,6 +19,7 @@ from scipy.special import logsumexp
 
 from svidag.data import Dataset
 from svidag.graph import ancestors, cpdags, topological_order
+from svidag.problem import Problem
 
 DRAWS = 2000  # draws behind a summary that has no closed form: standard error at most 0.011
 
@@ -126,6 +127,8 @@ class Posterior:
         log p(D) under the model, where it is known.
     diagnostics
         What the fit reports about itself.
+    problem
+        The data and beliefs it rests on, where they are known.
 
     Examples
     --------
@@ -143,6 +146,7 @@ class Posterior:
     mechanisms: MechanismLaw | None = None
     log_evidence: float | None = None
     diagnostics: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    problem: Problem | None = None
 
     def sample(self, n: int, seed: int = 0) -> UInt8[np.ndarray, "n m m"]:
         """Draw n graphs; ``draws[s, i, j] = 1`` means i → j in draw s."""

@@ -87,6 +87,7 @@ def posterior(
         law,
         log_evidence=log_evidence,
         diagnostics=MappingProxyType(diagnostics),
+        problem=problem,
     )
 
 

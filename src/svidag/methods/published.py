@@ -68,6 +68,7 @@ def fit(
         GuideLaw(networks, outcome.state.orders, algorithm.beliefs),
         NetworkLaw(networks, problem.scaling),
         diagnostics=MappingProxyType(diagnostics),
+        problem=problem,
     )
 
 

@@ -86,7 +86,9 @@ def fit(
         np.concatenate(list(found.chains.orders)),
         found.chains.edges.mean(axis=0),
     )
-    return Posterior(problem.data.names, law, diagnostics=MappingProxyType(diagnostics))
+    return Posterior(
+        problem.data.names, law, diagnostics=MappingProxyType(diagnostics), problem=problem
+    )
 
 
 def _choice(problem: Problem, units: int, seed: int) -> Choice:
