@@ -19,6 +19,7 @@ from scipy.special import logsumexp
 
 from svidag.data import Dataset
 from svidag.graph import ancestors, cpdags, topological_order
+from svidag.mechanisms.law import MechanismLaw
 from svidag.problem import Problem
 
 DRAWS = 2000  # draws behind a summary that has no closed form: standard error at most 0.011
@@ -38,22 +39,6 @@ class GraphLaw(abc.ABC):
     @abc.abstractmethod
     def log_probability(self, graphs: UInt8[np.ndarray, "S m m"]) -> Float[np.ndarray, " S"] | None:
         """log P(A) of given graphs; None where only draws can tell."""
-
-
-class MechanismLaw(abc.ABC):
-    """p(θ | A, D): how effects follow from their causes, given the graph; in original units."""
-
-    @abc.abstractmethod
-    def parameters(
-        self, graph: UInt8[np.ndarray, "m m"], n: int, seed: int
-    ) -> dict[str, np.ndarray]:
-        """Draw the parameters n times; each array has the draws on its first axis."""
-
-    @abc.abstractmethod
-    def log_likelihood(
-        self, graphs: UInt8[np.ndarray, "S m m"], rows: Float[np.ndarray, "N m"], seed: int
-    ) -> Float[np.ndarray, "S N"]:
-        """log p(row | A, θ) with one draw of θ for each graph."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,6 +10,7 @@ import numpy as np
 
 from svidag.exact.orders import OrderLaw, ParentWeights, parent_weights
 from svidag.exact.structures import StructureLaw, directions_alike, enumerated
+from svidag.mechanisms.collapsed import parameter_law
 from svidag.mechanisms.linear import LinearGaussian
 from svidag.posterior import GraphLaw, Posterior
 from svidag.prior import EdgePrior, Prior
@@ -85,6 +86,7 @@ def posterior(
     return Posterior(
         names,
         law,
+        parameter_law(model, problem.scaling),
         log_evidence=log_evidence,
         diagnostics=MappingProxyType(diagnostics),
         problem=problem,

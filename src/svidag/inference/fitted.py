@@ -7,7 +7,7 @@ nothing is tempered, reweighted or thresholded afterwards.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import equinox as eqx
@@ -17,10 +17,12 @@ import numpy as np
 from jaxtyping import Array, Float, UInt8
 
 from svidag.data import Scaling
+from svidag.inference.network_equations import NetworkEquations
 from svidag.inference.published import GaussianOrders, feasible_potentials
+from svidag.mechanisms.law import MechanismLaw
 from svidag.objective import Beliefs, Networks
 from svidag.order import hard_mask
-from svidag.posterior import GraphLaw, MechanismLaw
+from svidag.posterior import GraphLaw
 
 CHUNK = 500  # graphs drawn per compiled call
 AVERAGED = 4000  # draws of (r, γ) behind the edge probabilities
@@ -86,10 +88,6 @@ class NetworkLaw(MechanismLaw):
 
     networks: Networks
     scaling: Scaling | None
-    _compiled: Callable[..., Any] = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_compiled", eqx.filter_jit(jax.vmap(self._log_likelihood)))
 
     def parameters(
         self, graph: UInt8[np.ndarray, "m m"], n: int, seed: int
@@ -103,20 +101,7 @@ class NetworkLaw(MechanismLaw):
             for path, leaf in jax.tree.leaves_with_path(drawn)
         }
 
-    def log_likelihood(
-        self, graphs: UInt8[np.ndarray, "S m m"], rows: Float[np.ndarray, "N m"], seed: int
-    ) -> Float[np.ndarray, "S N"]:
-        """log p(row | A_s, θ_s), one draw of θ for each graph."""
-        values = rows if self.scaling is None else self.scaling.apply(rows)
-        jacobian = 0.0 if self.scaling is None else np.log(self.scaling.scale).sum()
+    def draw(self, graphs: UInt8[np.ndarray, "S m m"], seed: int) -> NetworkEquations:
+        """Draw θ once for each graph."""
         keys = jax.random.split(jax.random.key(seed), len(graphs))
-        x = jnp.asarray(values, jnp.float32)
-        terms = [
-            np.asarray(self._compiled(graph[None].astype(np.float32), key[None], x[None]))[0]
-            for graph, key in zip(graphs, keys, strict=True)
-        ]
-        return np.stack(terms).astype(float) - jacobian
-
-    def _log_likelihood(self, graph, key, x):
-        theta = self.networks.mechanism.guide(graph).sample(key)
-        return self.networks.mechanism.row_log_likelihood(theta, graph, x).sum(axis=-1)
+        return NetworkEquations(graphs, self.networks.mechanism, keys, self.scaling)

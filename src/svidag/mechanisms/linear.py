@@ -36,6 +36,8 @@ class LinearGaussian(LocalScores):
     ----------
     scatter
         Posterior scale matrices R, one per group of nodes that share a row mask.
+    mean
+        Posterior means N x̄/(N + α_μ), one row per group.
     rows
         The number of rows N of each group.
     group
@@ -54,6 +56,7 @@ class LinearGaussian(LocalScores):
     """
 
     scatter: Float[np.ndarray, "groups m m"]
+    mean: Float[np.ndarray, "groups m"]
     rows: Int[np.ndarray, " groups"]
     group: Int[np.ndarray, " m"]
     mean_weight: float
@@ -83,7 +86,9 @@ class LinearGaussian(LocalScores):
         scatter = np.stack(
             [_posterior_scale(values[mask], mean_weight, t) for mask in masks.T], axis=0
         )
-        return cls(scatter, masks.sum(axis=0), group.reshape(-1), float(mean_weight), weight)
+        rows = masks.sum(axis=0)
+        mean = masks.T.astype(float) @ values / (rows + mean_weight)[:, None]
+        return cls(scatter, mean, rows, group.reshape(-1), float(mean_weight), weight)
 
     @property
     def m(self) -> int:
@@ -121,7 +126,7 @@ class LinearGaussian(LocalScores):
         factorised together.
         """
         scores = np.empty(len(nodes))
-        for part, size in self._batches(nodes, parents, 1):
+        for part, size in self.batches(nodes, parents, 1):
             scores[part] = self._equal_sizes(nodes[part], parents[part], size)
         return scores
 
@@ -148,11 +153,11 @@ class LinearGaussian(LocalScores):
         v_i − v_ij²/v_j; removing i multiplies them by the diagonals of their inverses.
         """
         scores, delta = np.empty(len(nodes)), np.zeros(parents.shape)
-        for part, size in self._batches(nodes, parents, self.m):
+        for part, size in self.batches(nodes, parents, self.m):
             scores[part], delta[part] = self._equal_size_flips(nodes[part], parents[part], size)
         return scores, np.where(wanted, delta, 0.0)
 
-    def _batches(self, nodes, parents, width):
+    def batches(self, nodes, parents, width):
         """Pairs with parent sets of equal size, a bounded number of matrix entries at a time."""
         own = parents[np.arange(len(nodes)), nodes]
         if own.any():

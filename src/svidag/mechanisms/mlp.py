@@ -21,7 +21,7 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
-from jaxtyping import Array, Bool, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 __all__ = ["MLPMechanism", "NodeKL", "ParameterGuide", "Parameters"]
 
@@ -182,6 +182,17 @@ class MLPMechanism(eqx.Module):
     ) -> Float[Array, "*K B m"]:
         """f_j(A[:, j] ⊙ x; θ_j) for every row and node."""
         return jnp.moveaxis(self._predict(theta, A, x), 0, -1)
+
+    def predict_node(
+        self,
+        theta: Parameters,
+        A: Float[Array, "m m"],
+        x: Float[Array, "B m"],
+        j: Int[Array, ""],
+    ) -> Float[Array, " B"]:
+        """f_j(A[:, j] ⊙ x; θ_j) for every row and one node."""
+        own = jax.tree.map(lambda leaf: leaf[j][None], theta)
+        return self._predict(own, A[:, j][:, None], x)[0]
 
     def _predict(self, theta: Parameters, A: Array, x: Array) -> Float[Array, "m *K B"]:
         first, *rest = zip(theta.weights, theta.biases, strict=True)

@@ -24,9 +24,10 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -114,7 +115,7 @@ class WideNetwork:
             bad = int(nodes[parents[np.arange(len(nodes)), nodes]][0])
             raise ValueError(f"node {bad} is among its own parents")
         scores = np.empty(len(nodes))
-        tasks = list(_batches(_by_set(self.group[nodes], parents), _SETS_AT_ONCE))
+        tasks = list(_batches(by_parent_set(self.group[nodes], parents), _SETS_AT_ONCE))
 
         def work(batch: list[np.ndarray]) -> None:
             # Memory fresh from the system costs as much as the arithmetic, so a batch shares it.
@@ -124,9 +125,7 @@ class WideNetwork:
                 targets, which = np.unique(nodes[asked], return_inverse=True)
                 scores[asked] = self._evidence(members, targets, scratch)[which]
 
-        # BLAS threads of their own would fight with ours over the cores.
-        with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(_cores()) as pool:
-            list(pool.map(work, tasks))
+        on_all_cores(work, tasks)
         return scores
 
     def _evidence(
@@ -136,11 +135,8 @@ class WideNetwork:
         scratch: Float[np.ndarray, " room"],
     ) -> Float[np.ndarray, " targets"]:
         """f_j(S) of nodes that share their rows, for one parent set."""
-        kept = self.kept[self.group[nodes[0]]]
-        rows = slice(None) if kept.all() else np.flatnonzero(kept)
-        inputs = np.vstack([self.columns[parents][:, rows], np.ones((1, int(kept.sum())))])
-        targets = self.columns[nodes][:, rows]
-        weights = self._weights(parents)
+        weights = self.feature_weights(parents)
+        inputs, targets = self.design(parents, nodes)
         n = inputs.shape[1]
         if n < len(weights):
             volume, residual = _fit_by_rows(weights, inputs, targets)
@@ -150,7 +146,18 @@ class WideNetwork:
         constant = gammaln(1 + n / 2) - n / 2 * np.log(2 * np.pi) - np.log(len(PRECISIONS))
         return constant + np.logaddexp.reduce(given)
 
-    def _weights(self, parents: Int[np.ndarray, " l"]) -> Float[np.ndarray, "features inputs"]:
+    def design(
+        self, parents: Int[np.ndarray, " l"], nodes: Int[np.ndarray, " targets"]
+    ) -> tuple[Float[np.ndarray, "inputs n"], Float[np.ndarray, "targets n"]]:
+        """(x_S, 1) and the nodes' own values, over the n rows that count for all these nodes."""
+        kept = self.kept[self.group[nodes[0]]]
+        rows = slice(None) if kept.all() else np.flatnonzero(kept)
+        inputs = np.vstack([self.columns[parents][:, rows], np.ones((1, int(kept.sum())))])
+        return inputs, self.columns[nodes][:, rows]
+
+    def feature_weights(
+        self, parents: Int[np.ndarray, " l"]
+    ) -> Float[np.ndarray, "features inputs"]:
         """What multiplies (x_S, 1) before the units' max(0, ·): one row per feature."""
         plain = 0.5 * np.eye(len(parents) + 1)
         if len(parents) == 0 or len(self.thresholds) == 0:
@@ -164,13 +171,26 @@ class WideNetwork:
 def _fit_by_features(weights, inputs, targets, scratch):
     """(q/2) log λ − ½ log|G + λI| and yᵀy − yᵀΦᵀ(G + λI)⁻¹Φy for every λ."""
     q = len(weights)
-    gram = np.zeros((q + len(targets),) * 2)
+    gram = joint_gram(weights, inputs, targets, scratch)
+    volume, projected = _summary(factorise(gram, q, np.ones(len(PRECISIONS))), q)
+    return volume, np.diag(gram)[q:] - projected
+
+
+def joint_gram(
+    weights: Float[np.ndarray, "features inputs"],
+    inputs: Float[np.ndarray, "inputs n"],
+    targets: Float[np.ndarray, "targets n"],
+    scratch: Float[np.ndarray, " room"] | None = None,
+) -> Float[np.ndarray, "both both"]:
+    """Products of features and targets, each with each, summed over the rows."""
+    if scratch is None:
+        scratch = np.empty((len(weights) + len(targets)) * _ROWS_AT_ONCE)
+    gram = np.zeros((len(weights) + len(targets),) * 2)
     for start in range(0, inputs.shape[1], _ROWS_AT_ONCE):
         block = slice(start, start + _ROWS_AT_ONCE)
         joint = _joint(weights, inputs[:, block], targets[:, block], scratch)
         gram += joint @ joint.T
-    volume, projected = _factorise(gram, q, np.ones(len(PRECISIONS)))
-    return volume, np.diag(gram)[q:] - projected
+    return gram
 
 
 def _fit_by_rows(weights, inputs, targets):
@@ -184,7 +204,7 @@ def _fit_by_rows(weights, inputs, targets):
     gram[:n, :n] = features.T @ features
     gram[n:, :n] = targets
     gram[n:, n:] = targets @ targets.T
-    volume, projected = _factorise(gram, n, 1 / np.array(PRECISIONS))
+    volume, projected = _summary(factorise(gram, n, 1 / np.array(PRECISIONS)), n)
     return volume, np.array(PRECISIONS)[:, None] * projected
 
 
@@ -199,10 +219,12 @@ def _joint(weights, inputs, targets, scratch):
     return joint
 
 
-def _factorise(gram, q, scale):
-    """(q/2) log λ − ½ log|A + λI| and b(A + λI)⁻¹bᵀ, A the leading block and b a row below it.
+def factorise(
+    gram: Float[np.ndarray, "both both"], q: int, scale: Float[np.ndarray, " precisions"]
+) -> Float[np.ndarray, "precisions both both"]:
+    """Cholesky factors of the whole with λ added to A, its leading q × q block, for every λ.
 
-    In the Cholesky factor of the whole, the rows below A + λI are b (A + λI)^(−½), so that one
+    With b a row below A, the rows below the factor of A + λI are b (A + λI)^(−½), so that one
     factorisation gives both. `scale` times what stands below A keeps the whole positive definite.
     """
     precisions = np.array(PRECISIONS)
@@ -211,9 +233,13 @@ def _factorise(gram, q, scale):
     at = np.arange(len(gram))
     whole[:, at[:q], at[:q]] += precisions[:, None]
     whole[:, at[q:], at[q:]] += 1.0
-    factors = np.linalg.cholesky(whole)
+    return np.linalg.cholesky(whole)
+
+
+def _summary(factors, q):
+    """(q/2) log λ − ½ log|A + λI| and b(A + λI)⁻¹bᵀ for every λ."""
     log_diagonal = np.log(np.diagonal(factors, axis1=1, axis2=2)[:, :q])
-    volume = q / 2 * np.log(precisions) - log_diagonal.sum(axis=1)
+    volume = q / 2 * np.log(PRECISIONS) - log_diagonal.sum(axis=1)
     return volume, (factors[:, q:, :q] ** 2).sum(axis=2)
 
 
@@ -251,7 +277,7 @@ def _keyed(seed: int, purpose: str, name: str) -> np.random.Generator:
     return np.random.default_rng(int.from_bytes(digest[:16], "little"))
 
 
-def _by_set(group: np.ndarray, parents: np.ndarray) -> Iterator[np.ndarray]:
+def by_parent_set(group: np.ndarray, parents: np.ndarray) -> Iterator[np.ndarray]:
     """The positions of the pairs that share both their parent set and their rows."""
     keys = np.hstack(
         [np.packbits(parents, axis=1), group[:, None].astype(np.uint16).view(np.uint8)]
@@ -273,8 +299,9 @@ def _batches(items: Iterator[np.ndarray], size: int) -> Iterator[list[np.ndarray
         yield batch
 
 
-def _cores() -> int:
-    """The number of cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+def on_all_cores(work: Callable[[Any], None], tasks: Iterable[Any]) -> None:
+    """Do every task, as many at once as this process has cores."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    # BLAS threads of their own would fight with ours over the cores.
+    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(cores) as pool:
+        list(pool.map(work, tasks))

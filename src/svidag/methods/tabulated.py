@@ -15,6 +15,7 @@ from svidag.inference.chains import Schedule
 from svidag.inference.order_law import OrderLaw
 from svidag.inference.progress import Meter, meter
 from svidag.inference.tabulated import TableSettings, Tabulated, infer
+from svidag.mechanisms.collapsed import parameter_law
 from svidag.mechanisms.linear import LinearGaussian
 from svidag.mechanisms.local import FamilyScores
 from svidag.mechanisms.wide import WideNetwork
@@ -87,7 +88,11 @@ def fit(
         found.chains.edges.mean(axis=0),
     )
     return Posterior(
-        problem.data.names, law, diagnostics=MappingProxyType(diagnostics), problem=problem
+        problem.data.names,
+        law,
+        parameter_law(scores, problem.scaling),
+        diagnostics=MappingProxyType(diagnostics),
+        problem=problem,
     )
 
 
@@ -109,7 +114,7 @@ def _choice(problem: Problem, units: int, seed: int) -> Choice:
 
 def _mechanisms(
     problem: Problem, mechanism: str, units: int, sketch_units: int, seed: int
-) -> tuple[FamilyScores, FamilyScores | None]:
+) -> tuple[LinearGaussian | WideNetwork, WideNetwork | None]:
     """The mechanism, and a stand-in for it where that saves time."""
     data = problem.data
     if mechanism == "linear":

@@ -1,0 +1,89 @@
+"""What a fit knows about mechanisms: p(θ | A, D), and the equations that a draw of θ stands for.
+
+Given a graph and its parameters, every variable has an equation
+
+    x_j = f_j(x_parents; θ_j) + σ_j ε_j,    ε_j ~ N(0, 1).
+
+`MechanismLaw` draws the parameters; `Equations` answers for many graphs at once, each with one
+draw, all in the units of the table. An intervention replaces an equation by a value.
+"""
+
+from __future__ import annotations
+
+import abc
+
+import numpy as np
+from jaxtyping import Bool, Float, Int, UInt8
+
+from svidag.graph import ancestors
+
+
+class Equations(abc.ABC):
+    """Structural equations of S graphs, in the units of the table.
+
+    Attributes
+    ----------
+    graphs
+        The graphs A_s.
+    """
+
+    graphs: UInt8[np.ndarray, "S m m"]
+
+    @abc.abstractmethod
+    def log_likelihood(self, rows: Float[np.ndarray, "N m"]) -> Float[np.ndarray, "S N"]:
+        """log p(row | A_s, θ_s)."""
+
+    @abc.abstractmethod
+    def propagate(
+        self,
+        values: Float[np.ndarray, "S R m"],
+        noise: Float[np.ndarray, "S R m"],
+        nodes: Bool[np.ndarray, "S m"],
+    ) -> Float[np.ndarray, "S R m"]:
+        """Replace the chosen nodes by what their equations say, causes before effects.
+
+        Nodes that are not chosen keep their values, whether set from outside or known from
+        before. `noise` is ε, standard normal and by node, so that two calls that share it follow
+        the same units through two interventions.
+        """
+
+
+class MechanismLaw(abc.ABC):
+    """p(θ | A, D): how effects follow from their causes, given the graph; in original units."""
+
+    @abc.abstractmethod
+    def parameters(
+        self, graph: UInt8[np.ndarray, "m m"], n: int, seed: int
+    ) -> dict[str, np.ndarray]:
+        """Draw the parameters n times; each array has the draws on its first axis."""
+
+    @abc.abstractmethod
+    def draw(self, graphs: UInt8[np.ndarray, "S m m"], seed: int) -> Equations:
+        """Draw θ once for each graph, independently even where graphs are equal."""
+
+    def log_likelihood(
+        self, graphs: UInt8[np.ndarray, "S m m"], rows: Float[np.ndarray, "N m"], seed: int
+    ) -> Float[np.ndarray, "S N"]:
+        """log p(row | A, θ) with one draw of θ for each graph."""
+        return self.draw(graphs, seed).log_likelihood(rows)
+
+
+def schedule(
+    graphs: UInt8[np.ndarray, "S m m"], nodes: Bool[np.ndarray, "S m"]
+) -> Int[np.ndarray, "S m"]:
+    """The chosen nodes of each graph, causes before effects, and then −1.
+
+    A node has more ancestors than any of its ancestors, so their number sorts the nodes.
+
+    Examples
+    --------
+    >>> chain = np.array([[[0, 0, 0], [1, 0, 0], [0, 1, 0]]], dtype=np.uint8)
+    >>> schedule(chain, np.array([[True, True, True]])).tolist()
+    [[2, 1, 0]]
+    >>> schedule(chain, np.array([[True, False, True]])).tolist()
+    [[2, 0, -1]]
+    """
+    m = graphs.shape[-1]
+    rank = np.where(nodes, ancestors(graphs).sum(axis=1), m)
+    order = np.argsort(rank, axis=1, kind="stable")
+    return np.where(np.take_along_axis(nodes, order, axis=1), order, -1)
