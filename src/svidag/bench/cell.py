@@ -19,7 +19,7 @@ import numpy as np
 
 from svidag import __version__
 from svidag.bench.measures import MEASURES, Measure, Outcome
-from svidag.bench.methods import METHODS
+from svidag.bench.methods import method
 from svidag.bench.registry import find
 from svidag.bench.sources import SOURCES
 from svidag.datasets import content_seed
@@ -135,11 +135,14 @@ def compute(cell: Cell) -> dict[str, Any]:
         warnings.simplefilter("default")
         with clock.part("data"):
             example = _example(cell)
+        run = method(cell.method["method"])  # imports what it needs, which is no part of the fit
+        options = {k: _tuples(v) for k, v in cell.method.items() if k != "method"}
+        prior = Prior.from_dict(cell.prior)
         with clock.part("fit"):
-            posterior = _posterior(cell, example)
+            posterior = run(example, prior=prior, seed=cell.seed, **options)
         with clock.part("draw"):
             draws = posterior.sample(cell.draws, seed=cell.seed)
-        outcome = Outcome(example, posterior, draws, cell.levels, Prior.from_dict(cell.prior))
+        outcome = Outcome(example, posterior, draws, cell.levels, prior)
         with clock.part("score"):
             figures = {name: measure(name).score(outcome) for name in cell.measures}
     diagnostics = posterior.diagnostics
@@ -198,13 +201,6 @@ def _example(cell: Cell) -> Any:
     options = {k: v for k, v in cell.data.items() if k not in ("source", "seed")}
     source = find(SOURCES, "data source", cell.data["source"])
     return source(**options, seed=cell.data_seed, replicate=cell.replicate)
-
-
-def _posterior(cell: Cell, example: Any) -> Any:
-    options = {k: _tuples(v) for k, v in cell.method.items() if k != "method"}
-    method = find(METHODS, "method", cell.method["method"])
-    prior = Prior.from_dict(cell.prior)
-    return method(example, prior=prior, seed=cell.seed, **options)
 
 
 def _tuples(value: Any) -> Any:

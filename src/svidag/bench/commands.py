@@ -47,9 +47,9 @@ def run(
     """Compute the cells of a study that have no row yet."""
     from dataclasses import replace
 
+    from svidag.bench.progress import watcher
     from svidag.bench.rows import Store
     from svidag.bench.runner import run as run_cells
-    from svidag.inference.progress import meter
 
     found = _study(study, quick)
     store = Store.of(results, found.name, quick)
@@ -59,7 +59,7 @@ def run(
         return
     limits = found.limits if memory_gb is None else replace(found.limits, memory_gb=memory_gb)
     execute = _executor(limits, (str(found.folder),), workers, dask, scheduler, cluster)
-    tally = run_cells(cells, store, execute, meter(None), again=again)
+    tally = run_cells(cells, store, execute, watcher(), again=again)
     console.print(
         f"{tally.finished} finished, {tally.failed} failed, {tally.skipped} were there; "
         f"rows in {store.folder}"

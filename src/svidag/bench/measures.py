@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import UInt8
 
-from svidag import exact, metrics
+from svidag import metrics
 from svidag.datasets import Example, sachs
 from svidag.datasets.sachs import TRUTHS
 from svidag.graph import is_dag, size
@@ -120,9 +120,7 @@ def _evaluate(
     if (level, convention) == ("cpdag", "standard"):
         return found
     edges = outcome.posterior.edge_probabilities().to_numpy()
-    own = metrics.evaluate(
-        outcome.draws, truth, probabilities=np.clip(edges, 0.0, 1.0), **options
-    )
+    own = metrics.evaluate(outcome.draws, truth, probabilities=np.clip(edges, 0.0, 1.0), **options)
     return found | {f"{name}_edges": own[name] for name in ("brier", "auroc")}
 
 
@@ -159,6 +157,8 @@ def against_exact(outcome: Outcome) -> Records:
     ``draws_error`` is the largest difference of the frequencies among the draws. Data are in the
     scale of the fit.
     """
+    from svidag import exact
+
     problem = outcome.posterior.problem
     if problem is None:
         raise ValueError("the measure 'exact' needs a posterior that carries its problem")

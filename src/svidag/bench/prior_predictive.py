@@ -6,7 +6,8 @@ are there. The priors are restated here from their definitions and share no code
 ``linear`` (BGe with α_μ = 1, α_w = m + 2, T = t I, t = ½). The precision of all variables is
 Wishart; for a DAG, with independent parameters for each node, this means for node j with l parents
 
-    v_j ~ InvGamma(½(α_w − m + l + 1), ½t),   b_j | v_j ~ N(0, v_j/t I),   c_j | v_j ~ N(0, v_j/α_μ),
+    v_j ~ InvGamma(½(α_w − m + l + 1), ½t),
+    b_j | v_j ~ N(0, v_j/t I),   c_j | v_j ~ N(0, v_j/α_μ),
     x_j = c_j + b_jᵀ x_P + N(0, v_j).
 
 ``nonlinear``: σ_j² ~ InvGamma(1, 1), λ_j uniform on {¼, 1, 4}, weights N(0, σ_j²/λ_j I) on the

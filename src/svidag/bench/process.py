@@ -16,7 +16,6 @@ import tempfile
 import threading
 import time
 import traceback
-from pathlib import Path
 from typing import IO, Any
 
 from svidag.bench.rows import Row
@@ -29,7 +28,7 @@ class CellProcess:
     """A child process, watched while it computes one cell after another."""
 
     def __init__(self, paths: tuple[str, ...] = ()) -> None:
-        self._errors: IO[bytes] = tempfile.TemporaryFile()
+        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
         self._started = time.perf_counter()
         self._child = subprocess.Popen(
             [sys.executable, "-m", "svidag.bench.process", *paths],
@@ -46,8 +45,9 @@ class CellProcess:
     def compute(self, cell: dict[str, Any], memory_gb: float | None, minutes: float | None) -> Row:
         """The row of a cell, or a failure: a row with ``error`` in it.
 
-        ``seconds.total`` counts from the start of the process for its first cell, from the
-        question for the others; ``peak_gb`` is the largest resident memory of the process so far.
+        ``seconds.total`` counts from the start of the process for its first cell (then it is a
+        fresh one, and the time includes imports), from the question for the others; ``peak_gb`` is
+        the largest resident memory of the process so far.
         """
         asked = time.perf_counter() if self.cells else self._started
         self.cells += 1
@@ -148,13 +148,10 @@ def _hear(questions: queue.SimpleQueue[str]) -> None:
 
 
 def _answer(content: dict[str, Any]) -> Row:
-    started = time.perf_counter()
     try:
         from svidag.bench.cell import Cell, compute
 
-        imported = time.perf_counter() - started
         row = compute(Cell.from_dict(content))
-        row["seconds"]["import"] = imported
     except Exception as error:  # noqa: BLE001 — whatever goes wrong in a cell is its result
         return {"error": f"{type(error).__name__}: {error}", "traceback": traceback.format_exc()}
     return row | {"peak_gb": _peak_gb()}
@@ -170,9 +167,11 @@ def _peak_gb() -> float | None:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
 
 
-def in_process(cell: dict[str, Any], memory_gb: float | None, minutes: float | None, *paths) -> Row:
+def in_process(
+    cell: dict[str, Any], memory_gb: float | None, minutes: float | None, *paths: str
+) -> Row:
     """Compute one cell in a process of its own."""
-    child = CellProcess(tuple(map(str, map(Path, paths))))
+    child = CellProcess(paths)
     try:
         return child.compute(cell, memory_gb, minutes)
     finally:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from svidag.bench.cell import Cell
 from svidag.bench.process import CellProcess
+from svidag.bench.progress import Watcher
 from svidag.bench.rows import Row, Store
 from svidag.bench.study import Limits
-from svidag.inference.progress import Meter
 
 Executor = Callable[[Sequence[Cell]], Iterator[tuple[Cell, Row]]]
 """Computes cells, in any order; gives each with its row or failure as soon as it is there."""
@@ -29,7 +29,7 @@ class Tally:
 
 
 def run(
-    cells: Iterable[Cell], store: Store, execute: Executor, meter: Meter, *, again: bool = False
+    cells: Iterable[Cell], store: Store, execute: Executor, watch: Watcher, *, again: bool = False
 ) -> Tally:
     """Compute the cells without a row, keep each row as it comes, and count.
 
@@ -38,21 +38,18 @@ def run(
     cells = list(cells)
     done = set() if again else store.done()
     todo = [cell for cell in cells if cell.digest not in done]
-    finished = failed = 0
-    meter.open("cells", len(cells) - len(todo), len(cells))
+    failed = 0
+    watch.open(len(cells) - len(todo), len(cells))
     try:
         for cell, row in execute(todo):
             row = {"digest": cell.digest, "cell": cell.content, "name": cell.name} | row
-            if "error" in row:
-                store.keep_failure(row)
-                failed += 1
-            else:
-                store.keep(row)
-                finished += 1
-            meter.update(len(cells) - len(todo) + finished + failed, {"failed": failed})
+            error = row.get("error")
+            failed += error is not None
+            (store.keep if error is None else store.keep_failure)(row)
+            watch.ended(cell.name, row.get("seconds", {}).get("total", 0.0), error)
     finally:
-        meter.close()
-    return Tally(len(cells) - len(todo), finished, failed)
+        watch.close()
+    return Tally(len(cells) - len(todo), len(todo) - failed, failed)
 
 
 @dataclass(frozen=True)

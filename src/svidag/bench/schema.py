@@ -38,11 +38,11 @@ class Source:
             raise StudyError(f"{self.path}: {error}") from None
 
     def line(self, key: tuple[str, ...], start: int = 1) -> int | None:
-        """The first line from `start` on that sets a key or opens its table.
+        r"""The first line from `start` on that sets a key or opens its table.
 
         Examples
         --------
-        >>> Source(Path("s.toml"), "a = 1\\n[data.x]\\nm.n = 2").line(("data", "x", "m", "n"))
+        >>> Source(Path("s.toml"), "a = 1\n[data.x]\nm.n = 2").line(("data", "x", "m", "n"))
         3
         """
         header: tuple[str, ...] = ()

@@ -35,11 +35,8 @@ An option whose value is itself a list is written ``[[32, 32]]``.
 
 from __future__ import annotations
 
-import inspect
 import itertools
 import sys
-import types
-import typing
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -48,17 +45,12 @@ from pathlib import Path
 from typing import Any
 
 from svidag.bench.cell import PARTS, Cell, measure
-from svidag.bench.methods import METHODS
-from svidag.bench.registry import find
+from svidag.bench.parts import combinations, found, read_parts
 from svidag.bench.schema import Source, StudyError, Table, suggest
-from svidag.bench.sources import SOURCES
-from svidag.prior import Prior
 
 __all__ = ["Limits", "Study", "StudyError"]
 
 LEVELS = ("dag", "cpdag")
-GIVEN = ("seed", "replicate")
-"""What a data source is given besides its options."""
 
 
 @dataclass(frozen=True)
@@ -147,8 +139,11 @@ class Study:
     @classmethod
     def read(cls, path: str | Path, *, quick: bool = False) -> Study:
         """Read and check a study file."""
-        with _importing_from(Path(path).resolve().parent):
-            return cls._read(Source.read(Path(path)), quick)
+        source = Source.read(Path(path))
+        with _importing_from(source.path.resolve().parent):
+            if "quick" in source.parse():
+                cls._read(source, quick=True)  # wrong in any size is wrong
+            return cls._read(source, quick)
 
     @classmethod
     def _read(cls, source: Source, quick: bool) -> Study:
@@ -157,7 +152,7 @@ class Study:
         used = changes if quick else Table(source, {}, ("quick",))
         if quick and not changes.values:
             raise StudyError(f"{source.path}: there is no [quick] size; run without --quick")
-        parts = {kind: dict(_part(kind, table, used)) for kind in PARTS}
+        parts = {kind: dict(read_parts(kind, table, used)) for kind in PARTS}
         skip = used.words("skip", ())
         _check_known(used, "skip", skip, {name for part in parts.values() for name in part})
         defaults = _block(table, None, None)
@@ -201,83 +196,6 @@ def _importing_from(folder: Path) -> Iterator[None]:
         sys.path.remove(str(folder))
 
 
-def _part(kind: str, table: Table, quick: Table) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every data set, method or prior, with what the quick size changes in it."""
-    stated = dict(table.named(kind))
-    changes = dict(quick.named(kind))
-    for name, change in changes.items():
-        if name not in stated:
-            raise change.error("", f"changes a {kind} that is not there{suggest(name, stated)}")
-    for name, entry in stated.items():
-        merged = dict(entry.values) | dict(changes[name].values if name in changes else {})
-        checked = Table(entry.source, merged, entry.key)
-        CHECKS[kind](checked)
-        yield name, merged
-
-
-def _check_data(entry: Table) -> None:
-    name = entry.text("source")
-    if not name:
-        raise entry.error("source", f"is missing; known are {', '.join(SOURCES)}")
-    source = _found(entry, "source", SOURCES, "data source", name)
-    pattern = entry.text("seed", "")
-    hints = typing.get_type_hints(source)
-    options = {k: p for k, p in inspect.signature(source).parameters.items() if k not in GIVEN}
-    for option, parameter in options.items():
-        value = entry.take(option)
-        if value is None and parameter.default is inspect.Parameter.empty:
-            raise entry.error(option, f"is missing: the source {name!r} needs it")
-        if value is not None:
-            for each in _values(value):
-                _check_type(entry, option, each, hints.get(option, Any))
-    entry.close()
-    try:
-        pattern.format(**dict.fromkeys(options, 0), replicate=0)
-    except (KeyError, IndexError, ValueError) as error:
-        raise entry.error("seed", f"names {error}, which is no option of the data") from None
-
-
-def _check_type(entry: Table, option: str, value: Any, hint: Any) -> None:
-    """A plain check of a TOML value against an annotation."""
-    union = typing.get_origin(hint) in (typing.Union, types.UnionType)
-    kinds = [typing.get_origin(k) or k for k in (typing.get_args(hint) if union else (hint,))]
-    if Any in kinds or any(type(value) is kind for kind in kinds):
-        return
-    if float in kinds and type(value) is int:
-        return
-    wanted = " or ".join(kind.__name__ for kind in kinds if kind is not types.NoneType)
-    raise entry.error(option, f"must be {wanted}, got {value!r}")
-
-
-def _check_method(entry: Table) -> None:
-    name = entry.text("method", "svi-dag")
-    _found(entry, "method", METHODS, "method", name)
-    for option in ("preset", "mechanism", "graph_weights"):
-        for each in _values(entry.take(option, "")):
-            _check_type(entry, option, each, str)
-    for each in _values(entry.take("standardise", True)):
-        _check_type(entry, "standardise", each, bool)
-
-
-def _check_prior(entry: Table) -> None:
-    try:
-        Prior.from_dict(entry.values)
-    except ValueError as error:
-        raise entry.error("", f"is no prior: {error}") from None
-
-
-CHECKS = types.MappingProxyType(
-    {"data": _check_data, "method": _check_method, "prior": _check_prior}
-)
-
-
-def _found(entry: Table, key: str, known: Mapping[str, Any], what: str, name: str) -> Any:
-    try:
-        return find(known, what, name)
-    except ValueError as error:
-        raise entry.error(key, f"cannot be used: {error}") from None
-
-
 def _block(
     entry: Table,
     defaults: Block | None,
@@ -289,10 +207,7 @@ def _block(
     base = defaults or Block({}, (0,), 1000, ("scores",), LEVELS)
     measures = entry.words("measures", base.measures)
     for name in measures:
-        try:
-            measure(name)
-        except ValueError as error:
-            raise entry.error("measures", f"cannot be used: {error}") from None
+        found(entry, "measures", lambda name=name: measure(name))
     levels = entry.words("levels", base.levels)
     _check_known(entry, "levels", levels, LEVELS)
     stated = entry.wholes("replicates", base.replicates)
@@ -340,39 +255,32 @@ def _expand(
     """Every cell: parts, then options, then replicates, the last varying fastest."""
     for block in blocks:
         for names in itertools.product(*(block.parts[kind] for kind in PARTS)):
-            if set(names) & set(skip):
-                continue
-            chosen = dict(zip(PARTS, names, strict=True))
-            prior = parts["prior"][chosen["prior"]] if chosen["prior"] else {}
-            for data, data_labels in _options(parts["data"][chosen["data"]]):
-                method_part = {"method": "svi-dag"} | parts["method"][chosen["method"]]
-                for method, method_labels in _options(method_part):
-                    labels = {"data": chosen["data"], **data_labels}
-                    labels |= {"method": chosen["method"], **method_labels}
-                    labels |= {"prior": chosen["prior"]} if chosen["prior"] else {}
-                    for replicate in block.replicates:
-                        yield Cell(
-                            data,
-                            method,
-                            prior,
-                            replicate,
-                            block.draws,
-                            block.measures,
-                            block.levels,
-                            labels,
-                        )
+            if not set(names) & set(skip):
+                yield from _meet(block, dict(zip(PARTS, names, strict=True)), parts)
 
 
-def _options(part: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """Every combination of listed values, and the values of the lists alone."""
-    listed = [name for name, value in part.items() if isinstance(value, list)]
-    for values in itertools.product(*(_values(value) for value in part.values())):
-        options = dict(zip(part, values, strict=True))
-        yield options, {name: options[name] for name in listed if len(part[name]) > 1}
-
-
-def _values(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
+def _meet(
+    block: Block, names: Mapping[str, str], parts: Mapping[str, Mapping[str, Any]]
+) -> Iterator[Cell]:
+    """The cells of one data set, one method and one prior."""
+    stated = names["prior"]
+    prior = parts["prior"][stated] if stated else {}
+    for data, data_labels in combinations(parts["data"][names["data"]]):
+        for fit, fit_labels in combinations(parts["method"][names["method"]]):
+            labels = {"data": names["data"], **data_labels}
+            labels |= {"method": names["method"], **fit_labels}
+            labels |= {"prior": stated} if stated else {}
+            for replicate in block.replicates:
+                yield Cell(
+                    data=data,
+                    method=fit,
+                    prior=prior,
+                    replicate=replicate,
+                    draws=block.draws,
+                    measures=block.measures,
+                    levels=block.levels,
+                    labels=labels,
+                )
 
 
 def _unique(cells: Iterator[Cell], table: Table) -> tuple[Cell, ...]:
