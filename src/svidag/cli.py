@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from svidag import __version__
+from svidag.bench.commands import app as bench
 
 app = typer.Typer(
     help="Bayesian causal discovery: which arrows are probable, and how sure we are.",
@@ -22,6 +23,7 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,
 )
 console = Console()
+app.add_typer(bench, name="bench")
 
 
 class SachsRows(StrEnum):

@@ -1,0 +1,120 @@
+"""`svidag bench`: run studies, and turn their rows into tables and figures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+app = typer.Typer(help="Run studies and make their tables and figures.", no_args_is_help=True)
+console = Console()
+
+StudyArgument = Annotated[
+    str, typer.Argument(help="A study file, or the name of one in the folder studies.")
+]
+ResultsOption = Annotated[Path, typer.Option(help="The folder of rows, tables and figures.")]
+QuickOption = Annotated[bool, typer.Option("--quick", help="The small size of the study.")]
+
+
+@app.command()
+def run(
+    study: StudyArgument,
+    quick: QuickOption = False,
+    listing: Annotated[
+        bool, typer.Option("--list", help="List the cells and their state; compute nothing.")
+    ] = False,
+    only: Annotated[
+        str | None,
+        typer.Option(help="Only cells whose name contains this, or matches it with * and ?."),
+    ] = None,
+    again: Annotated[bool, typer.Option(help="Compute cells that have a row already.")] = False,
+    workers: Annotated[int, typer.Option(min=1, help="Cells at the same time.")] = 1,
+    memory_gb: Annotated[
+        float | None, typer.Option(help="Stop a cell beyond this; default: the study's limit.")
+    ] = None,
+    dask: Annotated[bool, typer.Option("--dask", help="Start a Dask cluster here.")] = False,
+    scheduler: Annotated[
+        str | None, typer.Option(help="Use a running Dask scheduler, tcp://host:port.")
+    ] = None,
+    cluster: Annotated[
+        Path | None, typer.Option(help="Start the Dask cluster that this file describes.")
+    ] = None,
+    results: ResultsOption = Path("results"),
+) -> None:
+    """Compute the cells of a study that have no row yet."""
+    from dataclasses import replace
+
+    from svidag.bench.progress import watcher
+    from svidag.bench.rows import Store
+    from svidag.bench.runner import run as run_cells
+
+    found = _study(study, quick)
+    store = Store.of(results, found.name, quick)
+    cells = found.select(only)
+    if listing:
+        _list(cells, store)
+        return
+    limits = found.limits if memory_gb is None else replace(found.limits, memory_gb=memory_gb)
+    execute = _executor(limits, (str(found.folder),), workers, dask, scheduler, cluster)
+    tally = run_cells(cells, store, execute, watcher(), again=again)
+    console.print(
+        f"{tally.finished} finished, {tally.failed} failed, {tally.skipped} were there; "
+        f"rows in {store.folder}"
+    )
+    for failure in store.failures().values():
+        if failure["digest"] in {cell.digest for cell in cells}:
+            console.print(f"[red]failed[/] {escape(failure['name'])}: {escape(failure['error'])}")
+    if tally.failed:
+        raise typer.Exit(1)
+
+
+def _executor(
+    limits: Any,
+    paths: tuple[str, ...],
+    workers: int,
+    dask: bool,
+    scheduler: str | None,
+    cluster: Path | None,
+) -> Any:
+    from svidag.bench.cluster import Cluster, Distributed
+    from svidag.bench.runner import Local
+
+    chosen = [dask, scheduler is not None, cluster is not None]
+    if sum(chosen) > 1:
+        raise typer.BadParameter("give one of --dask, --scheduler and --cluster")
+    if scheduler is not None:
+        return Distributed(scheduler, limits, paths)
+    if cluster is not None:
+        return Distributed(Cluster.read(cluster), limits, paths)
+    if dask:
+        return Distributed(Cluster.local(workers), limits, paths)
+    return Local(workers, limits, paths)
+
+
+def _list(cells: Any, store: Any) -> None:
+    done, failed = store.done(), store.failures()
+    for cell in cells:
+        state = "done" if cell.digest in done else "failed" if cell.digest in failed else "to do"
+        console.print(f"{cell.digest}  {state:6}  {escape(cell.name)}", soft_wrap=True)
+    count = sum(cell.digest in done for cell in cells)
+    console.print(f"{len(cells)} cells, {count} done")
+
+
+def _study(name: str, quick: bool) -> Any:
+    """Read a study; what is wrong with it is a message, not a traceback."""
+    from svidag.bench.study import Study, StudyError
+
+    path = Path(name)
+    if path.suffix != ".toml":
+        path = Path("studies") / f"{name}.toml"
+    if not path.exists():
+        known = ", ".join(sorted(p.stem for p in Path("studies").glob("*.toml"))) or "none"
+        raise typer.BadParameter(f"no study file {path}; in the folder studies: {known}")
+    try:
+        return Study.read(path, quick=quick)
+    except StudyError as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(2) from None

@@ -1,0 +1,222 @@
+"""What is computed from a fitted posterior and its truth, and how it is averaged.
+
+A measure gives records: dictionaries whose texts are dimensions of a table (level, convention) and
+whose numbers are figures in it.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from jaxtyping import UInt8
+
+from svidag import metrics
+from svidag.datasets import Example, sachs
+from svidag.datasets.sachs import TRUTHS
+from svidag.graph import is_dag, size
+from svidag.posterior import Posterior
+from svidag.prior import Prior
+
+CONVENTIONS = ("standard", "reference")
+Records = list[dict[str, Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """A data set with its truth, the posterior of a fit to it, and draws from that."""
+
+    example: Example
+    posterior: Posterior
+    draws: UInt8[np.ndarray, "S m m"]
+    levels: tuple[str, ...]
+    prior: Prior
+
+
+def averaged(records: Sequence[Records]) -> Records:
+    """Mean and standard error over replicates of every figure, by dimension.
+
+    Examples
+    --------
+    >>> averaged([[{"level": "dag", "brier": 0.1}], [{"level": "dag", "brier": 0.3}]])
+    [{'level': 'dag', 'brier': 0.2, 'brier_se': 0.1, 'count': 2}]
+    """
+    groups: dict[tuple, Records] = {}
+    for record in (record for each in records for record in each):
+        dimensions = tuple((k, v) for k, v in record.items() if isinstance(v, str))
+        groups.setdefault(dimensions, []).append(record)
+    return [dict(key) | _summary(group) for key, group in groups.items()]
+
+
+def _summary(group: Records) -> dict[str, float]:
+    names = dict.fromkeys(k for record in group for k, v in record.items() if _number(v))
+    figures: dict[str, float] = {}
+    for name in names:
+        values = np.array([record[name] for record in group if _number(record.get(name))])
+        figures[name] = float(values.mean())
+        if len(values) > 1:
+            figures[f"{name}_se"] = float(values.std(ddof=1) / np.sqrt(len(values)))
+    return figures | {"count": len(group)}
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+@dataclass(frozen=True)
+class Measure:
+    """How one outcome is scored, and how the scores of all replicates are summed up."""
+
+    score: Callable[[Outcome], Records]
+    summarise: Callable[[Sequence[Records]], Records] = averaged
+
+
+def scores(outcome: Outcome) -> Records:
+    """Brier, E-SHD, E-F1 and AUROC at each level in both conventions.
+
+    Where the convention works with the probabilities of arrows, ``brier_edges`` and
+    ``auroc_edges`` are the same from the posterior's own probabilities instead of frequencies
+    among the draws.
+    """
+    return _scores(outcome, outcome.example.truth)
+
+
+def truths(outcome: Outcome) -> Records:
+    """The same against each of the three networks published for the Sachs data."""
+    return [
+        {"truth": name} | record
+        for name in TRUTHS
+        for record in _scores(outcome, sachs(truth=name).truth)
+    ]
+
+
+def _scores(outcome: Outcome, truth: pd.DataFrame) -> Records:
+    cyclic = not is_dag(truth.to_numpy())
+    return [
+        {"level": level, "convention": convention}
+        | _evaluate(outcome, truth, level, convention, cyclic)
+        for level in outcome.levels
+        for convention in CONVENTIONS
+        # A cyclic truth has no equivalence class; only the reference scores it nevertheless.
+        if not (cyclic and level == "cpdag" and convention == "standard")
+    ]
+
+
+def _evaluate(
+    outcome: Outcome, truth: pd.DataFrame, level: str, convention: str, cyclic: bool
+) -> dict[str, float]:
+    options: dict[str, Any] = {
+        "level": level,
+        "convention": convention,
+        "names": outcome.posterior.names,
+        "allow_cyclic_truth": cyclic and convention == "reference",
+    }
+    found = metrics.evaluate(outcome.draws, truth, **options)
+    if (level, convention) == ("cpdag", "standard"):
+        return found
+    edges = outcome.posterior.edge_probabilities().to_numpy()
+    own = metrics.evaluate(outcome.draws, truth, probabilities=np.clip(edges, 0.0, 1.0), **options)
+    return found | {f"{name}_edges": own[name] for name in ("brier", "auroc")}
+
+
+def mec(outcome: Outcome) -> Records:
+    """How much of the true equivalence class occurs among the draws, and what share they give it.
+
+    ``mec_size`` is the number of its members.
+    """
+    truth = outcome.example.truth.to_numpy()
+    return [
+        {
+            "mec_coverage": metrics.mec_coverage(outcome.draws, truth),
+            "mec_mass": metrics.mec_mass(outcome.draws, truth),
+            "mec_size": size(truth),
+        }
+    ]
+
+
+def shares(outcome: Outcome) -> Records:
+    """Two variables: shares of draws with the first causing the second, the reverse, and none."""
+    forward, backward = outcome.draws[:, 0, 1].mean(), outcome.draws[:, 1, 0].mean()
+    return [
+        {
+            "forward": float(forward),
+            "backward": float(backward),
+            "none": float(1 - forward - backward),
+        }
+    ]
+
+
+def against_exact(outcome: Outcome) -> Records:
+    """Mean and largest difference of edge probabilities from the exact linear posterior's.
+
+    ``draws_error`` is the largest difference of the frequencies among the draws. Data are in the
+    scale of the fit.
+    """
+    from svidag import exact
+
+    problem = outcome.posterior.problem
+    if problem is None:
+        raise ValueError("the measure 'exact' needs a posterior that carries its problem")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the fit has told what is wrong with the data
+        judge = exact.posterior(problem.data, prior=outcome.prior, standardise=False)
+    right = judge.edge_probabilities().to_numpy()
+    off = ~np.eye(len(right), dtype=bool)
+    error = np.abs(outcome.posterior.edge_probabilities().to_numpy() - right)[off]
+    drawn = np.abs(outcome.draws.mean(axis=0) - right)[off]
+    return [
+        {
+            "mean_error": float(error.mean()),
+            "worst_error": float(error.max()),
+            "draws_error": float(drawn.max()),
+        }
+    ]
+
+
+def forecasts(outcome: Outcome) -> Records:
+    """The probability of every arrow and whether it is there, for calibration over replicates."""
+    off = ~np.eye(len(outcome.example.truth), dtype=bool)
+    p = outcome.posterior.edge_probabilities().to_numpy()[off]
+    return [
+        {
+            "probability": [round(float(x), 5) for x in np.clip(p, 0.0, 1.0)],
+            "outcome": outcome.example.truth.to_numpy()[off].tolist(),
+        }
+    ]
+
+
+def calibration(records: Sequence[Records]) -> Records:
+    """Calibration error of all forecasts together, and the band of a perfect forecaster."""
+    p = np.concatenate([each[0]["probability"] for each in records])
+    y = np.concatenate([each[0]["outcome"] for each in records])
+    low, high = metrics.calibration_band(p)
+    error = metrics.expected_calibration_error(p, y)
+    return [
+        {
+            "ece": error,
+            "band_low": low,
+            "band_high": high,
+            "verdict": "within" if error <= high else "above",
+            "mean_forecast": float(p.mean()),
+            "frequency": float(y.mean()),
+            "brier": metrics.brier(p, y),
+            "count": len(records),
+        }
+    ]
+
+
+MEASURES: Mapping[str, Measure] = MappingProxyType(
+    {
+        "scores": Measure(scores),
+        "truths": Measure(truths),
+        "mec": Measure(mec),
+        "shares": Measure(shares),
+        "exact": Measure(against_exact),
+        "forecasts": Measure(forecasts, calibration),
+    }
+)

@@ -1,0 +1,115 @@
+"""The parts of a study: data sets, methods and priors, each a named table of options."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import types
+import typing
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from svidag.bench.methods import method
+from svidag.bench.registry import find
+from svidag.bench.schema import Table, suggest
+from svidag.bench.sources import SOURCES
+from svidag.prior import Prior
+
+GIVEN = ("seed", "replicate")
+"""What a data source is given besides its options."""
+
+
+def read_parts(kind: str, table: Table, quick: Table) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every data set, method or prior, with what the quick size changes in it."""
+    stated = dict(table.named(kind))
+    changes = dict(quick.named(kind))
+    for name, change in changes.items():
+        if name not in stated:
+            raise change.error("", f"changes a {kind} that is not there{suggest(name, stated)}")
+    for name, entry in stated.items():
+        merged = dict(entry.values) | dict(changes[name].values if name in changes else {})
+        CHECKS[kind](Table(entry.source, merged, entry.key))
+        yield name, {"method": "svi-dag"} | merged if kind == "method" else merged
+
+
+def _check_data(entry: Table) -> None:
+    name = entry.text("source")
+    if not name:
+        raise entry.error("source", f"is missing; known are {', '.join(SOURCES)}")
+    source = found(entry, "source", lambda: find(SOURCES, "data source", name))
+    pattern = entry.text("seed", "")
+    hints = typing.get_type_hints(source)
+    options = {k: p for k, p in inspect.signature(source).parameters.items() if k not in GIVEN}
+    for option, parameter in options.items():
+        value = entry.take(option)
+        if value is None and parameter.default is inspect.Parameter.empty:
+            raise entry.error(option, f"is missing: the source {name!r} needs it")
+        if value is not None:
+            for each in values(value):
+                _check_type(entry, option, each, hints.get(option, Any))
+    entry.close()
+    try:
+        pattern.format(**dict.fromkeys(options, 0), replicate=0)
+    except (KeyError, IndexError, ValueError) as error:
+        raise entry.error("seed", f"names {error}, which is no option of the data") from None
+
+
+def _check_type(entry: Table, option: str, value: Any, hint: Any) -> None:
+    """A plain check of a TOML value against an annotation."""
+    union = typing.get_origin(hint) in (typing.Union, types.UnionType)
+    kinds = [typing.get_origin(k) or k for k in (typing.get_args(hint) if union else (hint,))]
+    if Any in kinds or any(type(value) is kind for kind in kinds):
+        return
+    if float in kinds and type(value) is int:
+        return
+    wanted = " or ".join(kind.__name__ for kind in kinds if kind is not types.NoneType)
+    raise entry.error(option, f"must be {wanted}, got {value!r}")
+
+
+def _check_method(entry: Table) -> None:
+    name = entry.text("method", "svi-dag")
+    found(entry, "method", lambda: method(name))
+    for option in ("preset", "mechanism", "graph_weights"):
+        for each in values(entry.take(option, "")):
+            _check_type(entry, option, each, str)
+    for each in values(entry.take("standardise", True)):
+        _check_type(entry, "standardise", each, bool)
+
+
+def _check_prior(entry: Table) -> None:
+    try:
+        Prior.from_dict(entry.values)
+    except ValueError as error:
+        raise entry.error("", f"is no prior: {error}") from None
+
+
+CHECKS = types.MappingProxyType(
+    {"data": _check_data, "method": _check_method, "prior": _check_prior}
+)
+
+
+def found(entry: Table, key: str, look_up: Callable[[], Any]) -> Any:
+    """What a look-up finds; its error names the key."""
+    try:
+        return look_up()
+    except ValueError as error:
+        raise entry.error(key, f"cannot be used: {error}") from None
+
+
+def combinations(part: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Every combination of listed values, and the values of the lists alone.
+
+    Examples
+    --------
+    >>> list(combinations({"m": 5, "n": [10, 20]}))
+    [({'m': 5, 'n': 10}, {'n': 10}), ({'m': 5, 'n': 20}, {'n': 20})]
+    """
+    listed = [name for name, value in part.items() if isinstance(value, list)]
+    for choice in itertools.product(*(values(value) for value in part.values())):
+        options = dict(zip(part, choice, strict=True))
+        yield options, {name: options[name] for name in listed if len(part[name]) > 1}
+
+
+def values(value: Any) -> list[Any]:
+    """The entries of a list, or the value itself as the only one."""
+    return value if isinstance(value, list) else [value]

@@ -1,0 +1,105 @@
+"""Data sets a study can name.
+
+A source takes its options, ``seed`` and ``replicate`` as keywords and returns an `Example`. Its
+annotations are the schema of the options.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
+from svidag import datasets
+from svidag.bench.prior_predictive import prior_predictive
+from svidag.data import Dataset
+from svidag.datasets import Example
+
+Source = Callable[..., Example]
+
+
+def synthetic(
+    *,
+    m: int,
+    edges: int,
+    n: int,
+    kind: str = "linear",
+    graph: str = "er",
+    noise: str = "gaussian",
+    interventions: float | None = None,
+    rows: int | None = None,
+    seed: int,
+    replicate: int,
+) -> Example:
+    """Random equations on a random DAG; only the first `rows` of the n rows, if given."""
+    example = datasets.synthetic(
+        m, edges, n, kind, graph, seed, noise=noise, interventions=interventions
+    )
+    return _first(example, rows)
+
+
+def two_node(
+    *,
+    kind: str,
+    n: int = 1000,
+    rows: int | None = None,
+    published: bool = False,
+    seed: int,
+    replicate: int,
+) -> Example:
+    """x1 → x2; with `published` the paper's own data, whatever the replicate."""
+    return _first(datasets.two_node(kind, n, None if published else seed), rows)
+
+
+def sachs(
+    *,
+    rows: str = "pooled",
+    truth: str = "consensus17",
+    transform: str | None = None,
+    targets: bool = False,
+    folds: int | None = None,
+    seed: int,
+    replicate: int,
+) -> Example:
+    """The Sachs data; with `folds` the training rows of the fold that the replicate numbers.
+
+    `transform` is one of `Dataset`'s, such as ``"log"``. Without `targets` the experiments are
+    pooled as if nothing had been done.
+    """
+    example = datasets.sachs(rows, truth)
+    data, interventions = example.data, example.interventions if targets else None
+    if folds is not None:
+        if rows != "pooled":
+            raise ValueError(f"folds are of the pooled rows; got rows={rows!r}")
+        if replicate >= folds:
+            raise ValueError(f"replicate {replicate} is no fold: there are {folds}")
+        kept = datasets.sachs_folds(folds)[replicate]
+        data = data.iloc[kept].reset_index(drop=True)
+        if interventions is not None:
+            interventions = interventions.iloc[kept].reset_index(drop=True)
+    if transform is not None:
+        data = Dataset.from_any(data, transforms=transform).to_frame()
+    return replace(example, data=data, interventions=interventions, conditions=None)
+
+
+def _first(example: Example, rows: int | None) -> Example:
+    if rows is None:
+        return example
+    if not 1 <= rows <= len(example.data):
+        raise ValueError(f"rows must be between 1 and n = {len(example.data)}, got {rows}")
+    mask = example.interventions
+    return replace(
+        example,
+        data=example.data.iloc[:rows],
+        interventions=None if mask is None else mask.iloc[:rows],
+    )
+
+
+SOURCES: Mapping[str, Source] = MappingProxyType(
+    {
+        "synthetic": synthetic,
+        "two-node": two_node,
+        "sachs": sachs,
+        "prior-predictive": prior_predictive,
+    }
+)

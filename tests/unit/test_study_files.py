@@ -1,0 +1,195 @@
+"""A study file becomes cells; whatever is wrong with it is named with its key and line."""
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from svidag.bench.cell import Cell, compute
+from svidag.bench.schema import StudyError
+from svidag.bench.study import Study
+from svidag.datasets import content_seed, synthetic
+
+STUDIES = Path(__file__).parents[2] / "studies"
+GOOD = """\
+replicates = [3, 5]
+draws = 100
+
+[data.small]
+source = "synthetic"
+m = 4
+edges = 3
+n = [50, 100]
+
+[method.exact]
+method = "exact"
+
+[method.paper]
+preset = "paper"
+hidden = [[8, 8], [16]]
+
+[prior.sparse]
+p = 0.1
+required = [["x1", "x2"]]
+
+[[cells]]
+data = "small"
+method = "exact"
+prior = "sparse"
+
+[[cells]]
+data = "small"
+method = "paper"
+replicates = 1
+measures = ["mec"]
+
+[quick]
+replicates = 1
+data.small.n = 50
+skip = ["paper"]
+"""
+
+
+def read(tmp_path, text, **options):
+    path = tmp_path / "study.toml"
+    path.write_text(text)
+    return Study.read(path, **options)
+
+
+def test_lists_of_options_and_replicates_multiply(tmp_path):
+    names = [cell.name for cell in read(tmp_path, GOOD).cells]
+    assert names == [
+        "small n=50 exact sparse #3",
+        "small n=50 exact sparse #5",
+        "small n=100 exact sparse #3",
+        "small n=100 exact sparse #5",
+        "small n=50 paper hidden=[8, 8] #0",
+        "small n=50 paper hidden=[16] #0",
+        "small n=100 paper hidden=[8, 8] #0",
+        "small n=100 paper hidden=[16] #0",
+    ]
+
+
+def test_a_cell_holds_what_the_file_says(tmp_path):
+    first, *_, last = read(tmp_path, GOOD).cells
+    assert first.data == {"source": "synthetic", "m": 4, "edges": 3, "n": 50}
+    assert first.prior == {"p": 0.1, "required": [["x1", "x2"]]}
+    assert (first.draws, first.measures, first.replicate) == (100, ("scores",), 3)
+    assert last.method == {"method": "svi-dag", "preset": "paper", "hidden": [16]}
+    assert last.measures == ("mec",)
+
+
+def test_the_quick_size_changes_and_skips(tmp_path):
+    quick = read(tmp_path, GOOD, quick=True)
+    assert [cell.name for cell in quick.cells] == ["small exact sparse #0"]
+
+
+def test_a_pattern_selects_by_part_of_the_name_or_by_wildcards(tmp_path):
+    study = read(tmp_path, GOOD)
+    assert len(study.select("n=100 exact")) == 2
+    assert len(study.select("*#5")) == 2
+    assert study.select("nothing") == ()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("draws = 100", "drawz = 100", "line 2: drawz is not a known key; did you mean 'draws'"),
+        ("draws = 100", "draws = '9'", "line 2: draws must be a whole number, got '9'"),
+        ("draws = 100", "draws = 0", "line 2: draws must be at least 1, got 0"),
+        ("draws = 100", "draws = 100\ndraws = 1", "Cannot overwrite a value \\(at line 3"),
+        ("[3, 5]", "[3, 3]", "line 1: replicates lists 3 twice"),
+        ("[3, 5]", "'all'", "line 1: replicates must be a positive whole number or a list"),
+        ("edges = 3", "edgez = 3", "data.small.edges is missing: the source 'synthetic' needs"),
+        ("m = 4", "m = 4\nmm = 2", "line 7: data.small.mm is not a known key"),
+        ("m = 4", 'm = "4"', "line 6: data.small.m must be int, got '4'"),
+        ("n = [50, 100]", "n = [50, 1.5]", "line 8: data.small.n must be int, got 1.5"),
+        ("n = [50", 'seed = "{k}"\nn = [50', "data.small.seed names 'k', which is no option"),
+        ('"synthetic"', '"syntetic"', "line 5: data.small.source cannot be used: unknown data"),
+        ('"synthetic"', '"no.such:thing"', "cannot load the data source 'no.such:thing'"),
+        ('method = "exact"', 'method = "exakt"', "line 11: method.exact.method cannot be used"),
+        ('preset = "paper"', "preset = 3", "line 14: method.paper.preset must be str, got 3"),
+        ("p = 0.1", "p = 2", "line 17: prior.sparse is no prior: p must be"),
+        ('prior = "sparse"', 'prior = "spars"', "line 24: cells.prior names 'spars', .*'sparse'"),
+        ('"mec"', '"mek"', "line 30: cells.measures cannot be used: unknown measure 'mek'"),
+        ("replicates = 1\nmeas", "replicate = 1\nmeas", "line 29: cells.replicate is not a known"),
+        ("data.small.n = 50", "data.smal.n = 50", "quick.data.smal changes a data that is not"),
+        ('skip = ["paper"]', 'skip = ["papr"]', "line 35: quick.skip names 'papr'"),
+        ("[quick]", "[quick]\nsize = 3", "line 33: quick.size is not a known key"),
+        ('prior = "sparse"\n', "", None),
+        ("[[cells]]", "[cells]", "cells"),
+    ],
+)
+def test_an_error_names_the_key_and_the_line(tmp_path, old, new, message):
+    assert old in GOOD
+    text = GOOD.replace(old, new)
+    if message is None:
+        assert len(read(tmp_path, text).cells) == 8
+        return
+    with pytest.raises(StudyError, match=message):
+        read(tmp_path, text)
+
+
+def test_a_cell_asked_for_twice_is_an_error(tmp_path):
+    again = GOOD.replace("[quick]", '[[cells]]\ndata = "small"\nmethod = "paper"\n[quick]')
+    with pytest.raises(StudyError, match="asks twice for the same cell: small n=50 paper"):
+        read(tmp_path, again.replace('replicates = 1\nmeasures = ["mec"]', ""))
+
+
+def test_a_study_without_cells_or_without_a_quick_size_is_an_error(tmp_path):
+    with pytest.raises(StudyError, match="cells is missing"):
+        read(tmp_path, "draws = 3")
+    with pytest.raises(StudyError, match="there is no \\[quick\\] size"):
+        read(tmp_path, GOOD[: GOOD.index("[quick]")], quick=True)
+
+
+def test_digest_and_seeds_follow_the_content_and_nothing_else(tmp_path):
+    first = read(tmp_path, GOOD).cells[0]
+    renamed = read(tmp_path, GOOD.replace("small", "tiny").replace("[3, 5]", "[5, 3]")).cells[1]
+    assert first.digest == renamed.digest
+    assert (first.seed, first.data_seed) == (renamed.seed, renamed.data_seed)
+    longer = read(tmp_path, GOOD.replace("draws = 100", "draws = 200")).cells[0]
+    assert first.digest != longer.digest
+    assert first.seed == longer.seed
+
+
+def test_methods_and_priors_share_the_data_of_a_replicate(tmp_path):
+    cells = read(tmp_path, GOOD.replace("replicates = 1\nmeas", "replicates = [3]\nmeas")).cells
+    same = [cell for cell in cells if cell.replicate == 3 and cell.data["n"] == 50]
+    assert len({cell.data_seed for cell in same}) == 1
+    assert len({cell.seed for cell in same}) == len(same) == 3
+
+
+def test_a_seed_pattern_gives_the_data_it_names():
+    data = {
+        "source": "synthetic",
+        "m": 4,
+        "edges": 3,
+        "n": 20,
+        "seed": "ER_p{m}|n={n}|r={replicate}",
+    }
+    cell = Cell(data=data, method={"method": "exact"}, replicate=2)
+    assert cell.data_seed == content_seed("ER_p4|n=20|r=2")
+    truth = synthetic(4, 3, 20, seed="ER_p4|n=20|r=2").truth.to_numpy()
+    outcome = compute(dataclasses.replace(cell, measures=("forecasts",)))
+    assert outcome["figures"]["forecasts"][0]["outcome"] == truth[~np.eye(4, dtype=bool)].tolist()
+
+
+def test_a_cell_is_a_pure_function_of_its_content():
+    cell = Cell(
+        data={"source": "synthetic", "m": 5, "edges": 4, "n": 30},
+        method={"method": "svi-dag", "mechanism": "linear", "orders": 50, "chains": 2},
+        prior={"p": 0.3},
+        measures=("scores", "mec", "exact", "forecasts"),
+        draws=50,
+    )
+    first, second = compute(cell), compute(Cell.from_dict(cell.to_dict()))
+    assert first["figures"] == second["figures"]
+    assert first["figures"]["exact"][0]["mean_error"] < 0.05
+
+
+@pytest.mark.parametrize("path", sorted(STUDIES.glob("*.toml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("quick", [False, True])
+def test_every_study_of_ours_reads(path, quick):
+    assert Study.read(path, quick=quick).cells
