@@ -10,12 +10,23 @@ if TYPE_CHECKING:
     from svidag import datasets, exact, metrics
     from svidag.data import Dataset
     from svidag.inference.loop import FitError
+    from svidag.io import load
     from svidag.methods import fit
     from svidag.posterior import Posterior
     from svidag.prior import Prior
 
 __version__ = "0.1.0.dev0"
-__all__ = ["Dataset", "FitError", "Posterior", "Prior", "datasets", "exact", "fit", "metrics"]
+__all__ = [
+    "Dataset",
+    "FitError",
+    "Posterior",
+    "Prior",
+    "datasets",
+    "exact",
+    "fit",
+    "load",
+    "metrics",
+]
 
 # Where each public name lives. It is imported when first asked for: JAX and pandas take seconds,
 # and a program that only reads a posterior should not wait for what fits one.
@@ -25,6 +36,7 @@ _HOMES = {
     "Posterior": "svidag.posterior",
     "Prior": "svidag.prior",
     "fit": "svidag.methods",
+    "load": "svidag.io",
 }
 
 

@@ -274,6 +274,8 @@ class FlowGuide(EdgeGuide):
         of each conditioner.
     location, scale
         Where the guide starts: numbers or [m, m] arrays, for instance the prior's mean logits.
+    key
+        Draws the weights; None leaves them open, for the shapes alone (`eqx.filter_eval_shape`).
 
     Examples
     --------
@@ -285,6 +287,8 @@ class FlowGuide(EdgeGuide):
     """
 
     bijection: AbstractBijection
+    family: str | FlowFamily = eqx.field(static=True)
+    settings: FlowSettings = eqx.field(static=True)
 
     def __init__(
         self,
@@ -298,11 +302,15 @@ class FlowGuide(EdgeGuide):
         depth: int = 2,
         location: ArrayLike = 0.0,
         scale: ArrayLike = 1.0,
-        key: PRNGKeyArray,
+        key: PRNGKeyArray | None,
     ):
         _check_size(m)
-        settings = FlowSettings(blocks, bins, boundary, width, depth)
-        flow = conditional_flow(key, m * (m - 1), m, settings, family)
+        self.family = family
+        self.settings = FlowSettings(blocks, bins, boundary, width, depth)
+        if key is None:
+            flow = _undrawn(_family(family), m * (m - 1), m, self.settings)
+        else:
+            flow = conditional_flow(key, m * (m - 1), m, self.settings, family)
         affine = _affine(_pair_values(location, m), _pair_values(scale, m))
         self.bijection = Chain([flow, affine])
 
@@ -411,6 +419,12 @@ def _template(
     family: FlowFamily, dim: int, condition_dim: int, settings: FlowSettings
 ) -> AbstractBijection:
     """A flow whose weights do not matter. Guides of one shape share it, and so one compilation."""
+    return _undrawn(family, dim, condition_dim, settings)
+
+
+def _undrawn(
+    family: FlowFamily, dim: int, condition_dim: int, settings: FlowSettings
+) -> AbstractBijection:
     with jax.numpy_rank_promotion("allow"):  # flowjax's autoregressive masks rely on it
         return family(dim, condition_dim, settings)
 

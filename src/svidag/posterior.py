@@ -7,8 +7,10 @@ and answers questions about arrows, adjacencies, ancestors, graphs and equivalen
 from __future__ import annotations
 
 import abc
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -198,6 +200,15 @@ class Posterior:
             raise ValueError(f"rows must have the columns {self.names}; got {values.names}")
         terms = self._mechanisms().log_likelihood(self.sample(n, seed), values.values, seed)
         return logsumexp(terms, axis=0) - np.log(n)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write everything to one file, in one step; `svidag.load` reads it back.
+
+        The file holds the table too: share it as you would share the data.
+        """
+        from svidag.io import save
+
+        return save(self, path)
 
     def _mechanisms(self) -> MechanismLaw:
         if self.mechanisms is None:

@@ -82,9 +82,13 @@ class States:
     @classmethod
     def empty(cls, m: int) -> States:
         """All states at −∞."""
+        return cls.of(np.full(3**m, -np.inf), m)
+
+    @classmethod
+    def of(cls, values: Float[np.ndarray, " states"], m: int) -> States:
+        """Given numbers, in the order in which states are stored."""
         sizes = 1 << (m - subsets.popcount(np.arange(2**m)))
-        offset = np.concatenate([[0], np.cumsum(sizes)])
-        return cls(np.full(offset[-1], -np.inf), offset)
+        return cls(values, np.concatenate([[0], np.cumsum(sizes)]))
 
     def after(self, earlier: int) -> Float[np.ndarray, " next"]:
         """The states whose earlier nodes are these, as a view."""

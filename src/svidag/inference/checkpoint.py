@@ -7,8 +7,6 @@ a run killed at any moment leaves the previous checkpoint whole.
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,6 +15,8 @@ from typing import Any, TypeVar
 
 import jax
 import numpy as np
+
+from svidag.atomic import replacing
 
 FORMAT = "svidag checkpoint 1"
 _HEADER = "header"
@@ -84,18 +84,9 @@ class Checkpoint:
 
 def write_archive(path: Path, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
     """Write a header and named arrays to one file, atomically."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     text = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            np.savez(file, allow_pickle=False, **{_HEADER: text}, **arrays)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    with replacing(path) as file:
+        np.savez(file, allow_pickle=False, **{_HEADER: text}, **arrays)
 
 
 def read_archive(path: Path, expected: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

@@ -1,0 +1,404 @@
+"""Every kind of posterior comes back from its file as it was; other files are refused by name."""
+
+import hashlib
+import json
+import os
+import stat
+import subprocess
+import sys
+import zipfile
+from types import MappingProxyType
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import optax
+import pytest
+
+import svidag
+from svidag import io
+from svidag.data import Finding
+from svidag.inference.fitted import GuideLaw, NetworkLaw
+from svidag.inference.published import GaussianOrders, Published, Settings
+from svidag.io import archive, laws
+from svidag.io.tree import Encoder, decode
+from svidag.objective import Beliefs, Rows
+from svidag.posterior import DrawnGraphs, GraphLaw, Posterior
+
+NAMES = ("a b", "1", 'q"', "<script>")
+PRIOR = svidag.Prior(p=0.4, beliefs={("1", 'q"'): 0.9}, required=[("<script>", "1")])
+
+
+def table(n=60):
+    rng = np.random.default_rng(0)
+    x = 3 + rng.standard_normal((n, 4))
+    x[:, 1] += x[:, 0]
+    return svidag.Dataset.from_any(x, names=NAMES, interventions=rng.random((n, 4)) < 0.1)
+
+
+def published(seed=0, **settings):
+    """The laws of the published preset with networks moved off their start, without a fit."""
+    chosen = Settings(blocks=2, width=8, hidden=(8,), hyper=(4,), **settings)
+    problem = svidag.problem.Problem.build(
+        table(), prior=PRIOR, interventions=None, standardise=True
+    )
+    edges = problem.prior
+    beliefs = Beliefs(
+        jnp.asarray(edges.alpha, jnp.float32),
+        jnp.asarray(edges.beta, jnp.float32),
+        jnp.asarray(edges.allowed),
+        jnp.asarray(edges.required),
+    )
+    rows = Rows(jnp.asarray(problem.data.values, jnp.float32), jnp.ones((60, 4), bool))
+    algorithm = Published.build(rows, beliefs, chosen, seed)
+    arrays, rest = eqx.partition(algorithm.start, eqx.is_inexact_array)
+    rng = np.random.default_rng(seed)
+    moved = jax.tree.map(
+        lambda leaf: jnp.asarray(leaf + 0.3 * rng.standard_normal(leaf.shape, np.float32)), arrays
+    )
+    networks = eqx.combine(moved, rest)
+    orders = jnp.asarray([[0.1, 0.2, 0.3, 0.4], [0.9, 0.1, -1.0, 0.2]], jnp.float32)
+    if chosen.orders == "gaussian":
+        orders = GaussianOrders(orders[0], orders[1])
+    return Posterior(
+        NAMES,
+        GuideLaw(networks, orders, beliefs),
+        NetworkLaw(networks, problem.scaling),
+        diagnostics={"settings": {"optimiser": optax.adam(0.1), "hidden": chosen.hidden}},
+        problem=problem,
+    )
+
+
+def exact(**choices):
+    return svidag.exact.posterior(table(), prior=PRIOR, **choices)
+
+
+def fitted(**choices):
+    return svidag.fit(
+        table(), prior=PRIOR, mechanism="linear", progress=False, orders=20, thin=2, **choices
+    )
+
+
+POSTERIORS = {
+    "exact": exact,
+    "exact, structures": lambda: svidag.exact.posterior(table(), graph_weights="structure"),
+    "exact, enumerated": lambda: svidag.exact.posterior(
+        table(), prior=svidag.Prior(forbidden=[("1", "a b")]), graph_weights="structure"
+    ),
+    "orders": fitted,
+    "reweighted": lambda: fitted(graph_weights="structure"),
+    "graphs alone": lambda: Posterior(
+        ("x", "y"), DrawnGraphs(np.array([[[0, 1], [0, 0]]], np.uint8), np.ones(1))
+    ),
+    "guide": lambda: published(edges="mean-field"),
+}
+
+
+def trees_equal(a, b):
+    """Equal structure and leaves; flows of one shape may differ in the functions they hold."""
+    a, b = (jax.tree.leaves(eqx.filter(x, eqx.is_array)) for x in (a, b))
+    return len(a) == len(b) and all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
+
+
+def same(a, b):
+    """Whether two plain values are equal, arrays and what is not a number included."""
+    if isinstance(a, dict | MappingProxyType):
+        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
+    if isinstance(a, tuple | list):
+        return type(a) is type(b) and len(a) == len(b) and all(map(same, a, b))
+    return bool(np.array_equal(a, b, equal_nan=isinstance(a, float)))
+
+
+@pytest.mark.parametrize("name", POSTERIORS)
+def test_a_posterior_comes_back_as_it_was(name, tmp_path):
+    posterior = POSTERIORS[name]()
+    path = tmp_path / "run.svidag"
+    assert posterior.save(path) == path
+    loaded = svidag.load(path)
+    assert loaded.names == posterior.names
+    assert type(loaded.law) is type(posterior.law)
+    if name != "guide":  # spares two compilations: its draws come from the same networks
+        assert loaded.edge_probabilities().equals(posterior.edge_probabilities())
+    np.testing.assert_array_equal(loaded.sample(50, seed=3), posterior.sample(50, seed=3))
+    assert loaded.log_evidence == posterior.log_evidence
+    if (log_p := posterior.law.log_probability(posterior.sample(5))) is not None:
+        np.testing.assert_array_equal(loaded.law.log_probability(posterior.sample(5)), log_p)
+    if name != "guide":
+        assert same(loaded.diagnostics, posterior.diagnostics)
+    if posterior.problem is not None:
+        assert loaded.problem.data.checksum == posterior.problem.data.checksum
+        assert loaded.problem.original_checksum == posterior.problem.original_checksum
+        assert loaded.problem.findings == posterior.problem.findings
+        prior = posterior.problem.prior.edge_probabilities()
+        assert loaded.problem.prior.edge_probabilities().equals(prior)
+        np.testing.assert_array_equal(loaded.problem.scaling.scale, posterior.problem.scaling.scale)
+
+
+def test_parameters_come_back_and_networks_are_kept_once(tmp_path):
+    posterior = published()
+    posterior.save(tmp_path / "run")
+    with zipfile.ZipFile(tmp_path / "run") as file:
+        sums = [member.CRC for member in file.infolist() if member.file_size > 1000]
+    assert len(sums) == len(set(sums)) > 5
+    loaded = svidag.load(tmp_path / "run")
+    graph = np.triu(np.ones((4, 4), np.uint8), 1)
+    drawn, again = posterior.parameters(graph, n=3), loaded.parameters(graph, n=3)
+    assert same(again, drawn)
+    np.testing.assert_array_equal(loaded.mechanisms.scaling.centre, table().standardise()[1].centre)
+    optimiser = loaded.diagnostics["settings"]["optimiser"]
+    assert all(isinstance(part, str) for part in optimiser)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"edges": "spline-coupling"},
+        {"edges": "affine-coupling"},
+        {"edges": "mean-field", "orders": "gaussian"},
+        {"edges": "bernoulli", "condition": "graph"},
+    ],
+    ids=lambda settings: " ".join(settings.values()),
+)
+def test_every_guide_of_the_published_preset_comes_back(settings, tmp_path):
+    posterior = published(**settings)
+    loaded = svidag.load(posterior.save(tmp_path / "run.svidag"))
+    for mine, other in (
+        (loaded.law.networks, posterior.law.networks),
+        (loaded.law.orders, posterior.law.orders),
+        (loaded.law.beliefs, posterior.law.beliefs),
+    ):
+        assert trees_equal(mine, other)
+    statics = [
+        (law.networks.mechanism.widths, law.networks.mechanism.condition)
+        for law in (loaded.law, posterior.law)
+    ]
+    assert statics[0] == statics[1]
+    draw = eqx.filter_jit(lambda edges: edges.sample(jr.key(2), jnp.arange(4.0)))
+    drawn = [draw(law.networks.edges) for law in (loaded.law, posterior.law)]
+    np.testing.assert_array_equal(*drawn)
+
+
+def test_diagnostics_are_plain_data_after_loading(tmp_path):
+    told = {
+        "nothing": None,
+        "numbers": (np.float32(0.5), np.int64(3), np.bool_(True), float("-inf"), 10**30),
+        "arrays": [np.arange(3, dtype=np.int8), jnp.ones(()), np.zeros((0, 2))],
+        "by number": {1: "one", (2, 3): "pair"},
+        "$odd": {"$array": "not one"},
+        "finding": Finding("skew", ("a",), "column 'a' is skewed"),
+        "function": np.linalg.norm,
+        "not a number": float("nan"),
+    }
+    law = DrawnGraphs(np.zeros((1, 2, 2), np.uint8), np.ones(1))
+    Posterior(("x", "y"), law, diagnostics=told).save(tmp_path / "run")
+    back = svidag.load(tmp_path / "run").diagnostics
+    assert back["function"] == "numpy.linalg.norm"
+    told = {**told, "function": back["function"], "finding": None}
+    assert back["finding"] == Finding("skew", ("a",), "column 'a' is skewed")
+    assert same({**back, "finding": None}, told)
+    assert type(back["numbers"][1]) is int
+    assert back["arrays"][0].dtype == np.int8
+    with pytest.raises(TypeError):
+        back["new"] = 1
+
+
+def test_provenance_says_what_wrote_the_file_and_what_the_fit_was(tmp_path):
+    posterior = fitted(seed=7)
+    told = io.describe(posterior.save(tmp_path / "run.svidag"))
+    provenance = told["provenance"]
+    assert provenance["svidag"] == svidag.__version__
+    assert provenance["numpy"] == np.__version__
+    assert provenance["data"] == table().checksum
+    assert provenance["fit"]["seed"] == 7
+    assert provenance["saved"].endswith("+00:00")
+    assert (told["law"], told["mechanisms"], told["names"]) == ("orders", None, NAMES)
+
+
+def test_saving_replaces_the_file_in_one_step(tmp_path, monkeypatch):
+    path = tmp_path / "run.svidag"
+    exact().save(path)
+    before = path.read_bytes()
+
+    def fail(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(archive, "_write_array", fail)
+    with pytest.raises(KeyboardInterrupt):
+        exact().save(path)
+    assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == ["run.svidag"]
+
+
+def test_saving_makes_directories_follows_links_and_keeps_the_usual_mode(tmp_path):
+    posterior = POSTERIORS["graphs alone"]()
+    path = posterior.save(tmp_path / "new" / "run.svidag")
+    ordinary = tmp_path / "ordinary"
+    ordinary.touch()
+    assert stat.S_IMODE(path.stat().st_mode) == stat.S_IMODE(ordinary.stat().st_mode)
+    link = tmp_path / "link"
+    link.symlink_to(path)
+    posterior.save(str(link))
+    assert link.is_symlink()
+    with pytest.raises(ValueError, match=r"new is a directory"):
+        posterior.save(tmp_path / "new")
+
+
+def test_a_law_of_ones_own_cannot_be_saved_but_its_draws_can(tmp_path):
+    class Mine(GraphLaw):
+        def sample(self, n, seed):
+            return np.zeros((n, 2, 2), np.uint8)
+
+        def edge_probabilities(self):
+            return np.zeros((2, 2))
+
+        def log_probability(self, graphs):
+            return None
+
+    with pytest.raises(ValueError, match=r"Mine cannot be saved.*Its draws can"):
+        Posterior(("x", "y"), Mine()).save(tmp_path / "run")
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.fixture
+def saved(tmp_path):
+    return POSTERIORS["graphs alone"]().save(tmp_path / "run.svidag")
+
+
+def test_what_is_no_file_of_ours_is_refused_by_name(saved, tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"there is no file .*gone"):
+        svidag.load(tmp_path / "gone")
+    with pytest.raises(ValueError, match=r"is a directory"):
+        svidag.load(tmp_path)
+    with pytest.raises(ValueError, match=r"/dev/null is a special file"):
+        svidag.load("/dev/null")
+    other = tmp_path / "other"
+    for content, reason in (
+        (b"", "other is empty"),
+        (b"a,b\n1,2\n", "other is cut short, or no file that posterior.save wrote"),
+        (saved.read_bytes()[:-30], "other is cut short, or"),
+    ):
+        other.write_bytes(content)
+        with pytest.raises(ValueError, match=reason):
+            svidag.load(other)
+    with zipfile.ZipFile(other, "w") as archive_:
+        archive_.writestr("word/document.xml", "<x/>")
+    with pytest.raises(ValueError, match=r"is a ZIP file, but none that posterior.save wrote"):
+        svidag.load(other)
+
+
+def rewrite(path, change=lambda manifest: None, seal=True, **members):
+    """The same file with another manifest or other members, its seal made good."""
+    with zipfile.ZipFile(path) as old:
+        content = {name: old.read(name) for name in old.namelist()} | members
+    manifest = json.loads(content["manifest.json"])
+    change(manifest)
+    content["manifest.json"] = json.dumps(manifest).encode()
+    if seal:
+        digest = hashlib.sha256(content["manifest.json"]).hexdigest()
+        content["manifest.sha256"] = digest.encode()
+    with zipfile.ZipFile(path, "w") as new:
+        for name, data in content.items():
+            new.writestr(name, data)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"version": 2}, r"written by a newer svidag \(0.1.*format version is 2.*reads up to 1"),
+        ({"version": 0}, r"unknown format version 0"),
+        ({"version": "1"}, r"unknown format version '1'"),
+        ({"format": "svidag checkpoint"}, r"not a 'svidag posterior' file"),
+        ({"names": ["x"] * 3, "law": {"kind": "tomorrow", "parts": {}}}, r"'tomorrow' is unknown"),
+        ({"law": {"kind": "graphs", "parts": {"m": 10**9}}}, r"damaged: KeyError: 'graphs'"),
+        ({"members": {"a0": "0" * 64}}, r"array 'a0' differs from its checksum"),
+        ({"members": {}}, r"damaged: KeyError"),
+        ({"diagnostics": {"$eval": "1"}}, r"unknown mark '\$eval'"),
+        ({"log_evidence": {"$number": "x"}}, r"damaged: KeyError: 'x'"),
+    ],
+)
+def test_a_manifest_that_is_not_ours_is_refused(saved, change, reason):
+    rewrite(saved, lambda manifest: manifest.update(change))
+    with pytest.raises(ValueError, match=reason) as caught:
+        svidag.load(saved)
+    assert str(saved) in str(caught.value)
+
+
+def test_an_edited_manifest_is_noticed(saved):
+    rewrite(saved, lambda manifest: manifest.update(names=["y", "x"]), seal=False)
+    with pytest.raises(ValueError, match=r"its manifest differs from its checksum"):
+        svidag.load(saved)
+
+
+def member(array, **header):
+    """Bytes of a .npy file that may lie about itself."""
+    content = np.lib.format.magic(1, 0)
+    described = {"descr": array.dtype.str, "fortran_order": False, "shape": array.shape, **header}
+    text = repr(described).encode().ljust(200) + b"\n"
+    return content + len(text).to_bytes(2, "little") + text + array.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (member(np.zeros(4, np.uint8), shape=(10**15,)), "does not fill its member"),
+        (member(np.zeros(4, np.uint8), shape=(2**40, 2**40)), "does not fill its member"),
+        (member(np.zeros(4, np.uint8), shape=(-1, -4)), "none of svidag's"),
+        (member(np.zeros(4, np.uint8), fortran_order=True), "none of svidag's"),
+        (member(np.zeros(8, np.uint8), descr="|O", shape=(1,)), "none of svidag's"),
+        (member(np.zeros(8, np.uint8), descr="|V8", shape=(1,)), "none of svidag's"),
+        (member(np.zeros(8, np.uint8), descr="__import__('os')"), "damaged"),
+        (b"\x93NUMPY", "damaged"),
+        (b"cos\nsystem\n(S'true'\ntR.", "damaged"),
+    ],
+)
+def test_an_array_that_lies_is_refused_before_memory_is_taken(saved, content, reason):
+    def reseal(manifest):
+        manifest["members"]["a0"] = hashlib.sha256(content).hexdigest()
+
+    rewrite(saved, reseal, **{"arrays/a0.npy": content})
+    with pytest.raises(ValueError, match=reason):
+        svidag.load(saved)
+
+
+def test_a_zip_bomb_is_refused(saved):
+    with zipfile.ZipFile(saved, "a") as archive_:
+        archive_.writestr("arrays/a9.npy", bytes(10**7), compress_type=zipfile.ZIP_DEFLATED)
+    with pytest.raises(ValueError, match=r"'arrays/a9.npy' is compressed"):
+        svidag.load(saved)
+
+
+def test_networks_larger_than_their_file_are_refused():
+    encoder = Encoder()
+    parts = decode(encoder.encode(laws.pack(published().law)), encoder.arrays)
+    for name, size in (("width", 10**9), ("blocks", 10**9), ("bins", 10**12), ("depth", 10**12)):
+        settings = {**parts["parts"]["networks"]["edges"]["settings"], name: size}
+        edges = {**parts["parts"]["networks"]["edges"], "settings": settings}
+        networks = {**parts["parts"]["networks"], "edges": edges}
+        with pytest.raises(ValueError, match="more parameters than there are"):
+            laws.unpack({"kind": "guide", "parts": {**parts["parts"], "networks": networks}}, None)
+
+
+def test_every_law_of_the_package_has_a_kind():
+    from svidag.posterior import MechanismLaw
+
+    known = {kind.law for kind in laws.KINDS.values()}
+    for base in (GraphLaw, MechanismLaw):
+        for law in base.__subclasses__():
+            if law.__module__.startswith("svidag."):
+                assert f"{law.__module__}:{law.__name__}" in known
+
+
+LOADING = """
+import sys
+import svidag
+svidag.load(sys.argv[1])
+heavy = {"flowjax", "equinox", "optax", "sklearn", "plotly", "networkx"} & set(sys.modules)
+assert not heavy, heavy
+"""
+
+
+def test_loading_imports_no_more_than_it_needs(tmp_path):
+    path = exact().save(tmp_path / "run.svidag")
+    subprocess.run([sys.executable, "-c", LOADING, str(path)], check=True, timeout=120)
