@@ -19,7 +19,7 @@ from scipy.optimize import isotonic_regression
 DRAWN = 0.3
 """Pairs that are at least this surely connected shape the drawing; others are added to it."""
 SWEEPS = 24
-WAYPOINT = 0.4
+WAYPOINT = 0.22
 """Room for a waypoint, in widths of a variable."""
 
 Point = tuple[float, float]
@@ -61,7 +61,7 @@ def layered(edges: Float[np.ndarray, "m m"]) -> Layout:
     skeleton = _acyclic(edges)
     touched = {node for edge in skeleton for node in edge}
     alone = [node for node in range(m) if node not in touched]
-    width = max(4, math.ceil(1.3 * math.sqrt(m)))
+    width = max(5, math.ceil(1.2 * math.sqrt(m)))
     row = _rows(skeleton, sorted(touched), width)
     chains, layers = _waypoints(skeleton, row)
     links = [link for chain in chains.values() for link in itertools.pairwise(chain)]

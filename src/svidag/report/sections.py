@@ -186,12 +186,17 @@ def _column(
     transform: str | None,
 ) -> Column:
     free = column[~intervened] if not intervened.all() else column
+    column = column.round(_decimals(float(free.std())))  # the way there and back leaves a trace
     count, _ = np.histogram(column, bins=BINS)
     bars = tuple((count / count.max()).round(3).tolist())
     return Column(
         name, transform, float(free.mean()), float(free.std()), float(column.min()),
         float(column.max()), int(intervened.sum()), bars,
     )  # fmt: skip
+
+
+def _decimals(deviation: float) -> int:
+    return 9 - math.floor(math.log10(deviation)) if deviation > 0 else 9
 
 
 LABELS = {

@@ -14,7 +14,7 @@ function around(centre, edges, across, cell) {
       const row = nodes.slice(start, start + across), level = start / across;
       const shift = nodes.length > across && level % 2 ? cell / 2 : 0;
       row.forEach((node, k) => {
-        at[node] = { x: (k - (row.length - 1) / 2) * cell + shift, y: sign * ROW * (1.15 + 0.8 * level) };
+        at[node] = { x: (k - (row.length - 1) / 2) * cell + shift, y: sign * NEAR * (1.15 + 0.8 * level) };
       });
     }
   };
@@ -22,7 +22,7 @@ function around(centre, edges, across, cell) {
   rows(below, 1);
   beside.forEach((node, k) => {
     const side = k % 2 ? -1 : 1, place = Math.floor(k / 2);
-    at[node] = { x: side * (place + 1) * cell, y: (place % 2 ? 0.36 : 0.22) * ROW };
+    at[node] = { x: side * (place + 1) * cell, y: (place % 2 ? 0.36 : 0.22) * NEAR };
   });
   return { at, above, below, beside };
 }

@@ -3,8 +3,10 @@
 // Text from the data reaches the page by textContent and setAttribute alone.
 
 const SVG = "http://www.w3.org/2000/svg";
-const ROW = 92, HEIGHT = 34, GAP = 26, LONGEST = 128;
+const HEIGHT = 34, GAP = 26, LONGEST = 128;
 const DECIDED = 2, FAVOURED = 1;
+const NEAR = 92, FAR = 200; // between rows, drawn downward
+const BESIDE = 52, LOOSE = 96, APART = 170; // between variables and between layers, drawn sideways
 
 function make(tag, attributes = {}, text = null) {
   const made = document.createElementNS(SVG, tag);
@@ -59,57 +61,80 @@ function told(edge, names) {
   return `${a} ${edge.d ? "→" : "—"} ${b}: ${kind}\n${a} → ${b} ${shown(edge.p)}\n${b} → ${a} ${shown(edge.q)}`;
 }
 
-// Points of an edge from cause to effect, and the side of each variable it leaves and enters.
-function ends(edge, at) {
-  const a = at[edge.i], b = at[edge.j];
-  const between = (edge.route && at.routed ? edge.route.map(at.routed) : []);
-  const down = b.y > a.y, level = Math.abs(b.y - a.y) < 1;
-  return { a, b, between, out: level || down ? 1 : -1, into: level ? 1 : down ? -1 : 1, level };
+// Edges run along one axis, v, from layer to layer, and spread over the other, u. Drawn sideways,
+// v goes to the right; otherwise it goes down.
+class Flow {
+  constructor(sideways, width) {
+    this.sideways = sideways;
+    this.spread = sideways ? HEIGHT : width;
+    this.thick = sideways ? width : HEIGHT;
+  }
+
+  uv({ x, y }) { return this.sideways ? { u: y, v: x } : { u: x, v: y }; }
+
+  text(u, v) { return this.sideways ? `${v.toFixed(1)} ${u.toFixed(1)}` : `${u.toFixed(1)} ${v.toFixed(1)}`; }
+}
+
+// The way of an edge from cause to effect, and the side of each variable it leaves and enters.
+function ends(edge, at, flow) {
+  const a = flow.uv(at[edge.i]), b = flow.uv(at[edge.j]);
+  const between = edge.route && at.routed ? edge.route.map((point) => flow.uv(at.routed(point))) : [];
+  const along = b.v > a.v, level = Math.abs(b.v - a.v) < 1;
+  return { a, b, between, out: level || along ? 1 : -1, into: level || !along ? 1 : -1, level };
 }
 
 // Where edges meet a variable: side by side, sorted by where they come from.
-function ports(edges, at, width) {
+function ports(edges, flow) {
   const sides = new Map();
   const enter = (node, side, edge, key, from) => {
-    const name = node + (side > 0 ? "b" : "t");
+    const name = `${node} ${side}`;
     if (!sides.has(name)) sides.set(name, []);
     sides.get(name).push({ edge, key, from });
   };
   for (const edge of edges) {
     const e = edge.ends;
-    enter(edge.i, e.out, edge, "start", (e.between[0] || e.b).x);
-    enter(edge.j, e.into, edge, "end", (e.between[e.between.length - 1] || e.a).x);
+    enter(edge.i, e.out, edge, "start", (e.between[0] || e.b).u);
+    enter(edge.j, e.into, edge, "end", (e.between[e.between.length - 1] || e.a).u);
   }
   for (const list of sides.values()) {
     list.sort((x, y) => x.from - y.from);
-    const step = Math.min(13, (width - 16) / list.length);
+    const step = Math.min(13, (flow.spread - 14) / list.length);
     list.forEach((port, k) => { port.edge[port.key] = (k - (list.length - 1) / 2) * step; });
   }
 }
 
-function path(edge, stroke) {
-  const e = edge.ends, head = edge.d ? 6 + 1.5 * stroke : 0;
-  const from = { x: e.a.x + edge.start, y: e.a.y + e.out * HEIGHT / 2 };
-  const to = { x: e.b.x + edge.end, y: e.b.y + e.into * (HEIGHT / 2 + 1) };
-  const stop = { x: to.x, y: to.y + e.into * head };
-  let d = `M${from.x} ${from.y}`, last = from;
+function path(edge, stroke, flow) {
+  const e = edge.ends, head = edge.d ? 6 + 1.5 * stroke : 0, w = 0.42 * head + 1;
+  const from = { u: e.a.u + edge.start, v: e.a.v + e.out * flow.thick / 2 };
+  const to = { u: e.b.u + edge.end, v: e.b.v + e.into * (flow.thick / 2 + 1) };
+  const stop = { u: to.u, v: to.v + e.into * head };
+  const curve = (a, b, c) => `C${flow.text(a.u, a.v)} ${flow.text(b.u, b.v)} ${flow.text(c.u, c.v)}`;
+  let d = `M${flow.text(from.u, from.v)}`, last = from;
   if (e.level) {
-    const sag = Math.min(60, 22 + 0.16 * Math.abs(to.x - from.x));
-    d += `C${from.x} ${from.y + sag} ${stop.x} ${stop.y + sag} ${stop.x} ${stop.y}`;
+    const sag = Math.min(60, 22 + 0.16 * Math.abs(to.u - from.u));
+    d += curve({ u: from.u, v: from.v + sag }, { u: stop.u, v: stop.v + sag }, stop);
   } else {
-    for (const point of [...e.between, stop]) {
-      const half = (last.y + point.y) / 2;
-      d += `C${last.x} ${half} ${point.x} ${half} ${point.x} ${point.y}`;
+    // Past the variables of a layer an edge runs straight, so that it touches none.
+    const bend = (point) => {
+      const half = (last.v + point.v) / 2;
+      d += curve({ u: last.u, v: half }, { u: point.u, v: half }, point);
       last = point;
+    };
+    for (const { u, v } of e.between) {
+      bend({ u, v: v - e.out * flow.thick / 2 });
+      last = { u, v: v + e.out * flow.thick / 2 };
+      d += `L${flow.text(last.u, last.v)}`;
     }
+    bend(stop);
   }
-  const w = 0.42 * head + 1;
-  return { d, head: head && `${to.x},${to.y} ${to.x - w},${stop.y + e.into * 1} ${to.x + w},${stop.y + e.into * 1}` };
+  const base = stop.v + e.into;
+  const tip = [flow.text(to.u, to.v), flow.text(to.u - w, base), flow.text(to.u + w, base)];
+  return { d, head: head && tip.join(" ") };
 }
 
-function drawEdge(edge, names, aside) {
+function drawEdge(edge, names, aside, flow) {
   const stroke = 1 + 3.6 * edge.s * edge.s;
-  const shape = path(edge, stroke);
+  const shape = path(edge, stroke, flow);
   const open = edge.d === DECIDED ? "" : " open";
   const group = make("g", { class: "link" + (aside ? " aside" : ""), "data-i": edge.i, "data-j": edge.j });
   const line = { class: `edge ${heat(edge.s)}${open}`, d: shape.d, "stroke-width": stroke.toFixed(2) };

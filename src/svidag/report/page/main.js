@@ -38,6 +38,7 @@ class Graph {
     button("zoom-in", () => this.lens.zoom(0.75));
     button("zoom-out", () => this.lens.zoom(1 / 0.75));
     button("zoom-fit", () => this.lens.fit(this.frame()));
+    button("all", () => this.choose(this.focus));
     this.svg.addEventListener("click", (event) => {
       const node = event.target.closest(".node");
       if (node && !this.lens.moved) this.choose(Number(node.dataset.node));
@@ -55,7 +56,7 @@ class Graph {
         this.input.view.focus({ preventScroll: true });
       });
     }
-    new ResizeObserver(() => { this.lens.fit(this.frame()); }).observe(this.svg);
+    new ResizeObserver(() => this.draw()).observe(this.svg);
   }
 
   choose(node) {
@@ -112,12 +113,31 @@ class Graph {
     return null;
   }
 
+  // Layers run down, or to the right where that leaves the text larger, and fill the frame.
+  placing() {
+    const [columns, rows] = this.size, { clientWidth: wide, clientHeight: high } = this.svg;
+    const down = Math.min(wide / (columns * this.cell), high / (rows * NEAR));
+    const step = this.width + BESIDE;
+    const right = Math.min(wide / (rows * step), high / (columns * BESIDE));
+    this.flow = new Flow(right > 1.1 * down, this.width);
+    const within = (low, value, high) => Math.max(low, Math.min(high, value));
+    if (this.flow.sideways) {
+      const layer = within(step, (columns * BESIDE * wide) / high / rows, this.width + APART);
+      const beside = within(BESIDE, (rows * layer * high) / wide / columns, LOOSE);
+      return ([x, y]) => ({ x: y * layer, y: x * beside });
+    }
+    const layer = within(NEAR, (columns * this.cell * high) / wide / rows, FAR);
+    const beside = within(this.cell, (rows * layer * wide) / high / columns, 1.6 * this.cell);
+    return ([x, y]) => ({ x: x * beside, y: y * layer });
+  }
+
   arrangement(edges) {
     if (this.focus !== null) {
+      this.flow = new Flow(false, this.width);
       const across = Math.max(3, Math.floor(this.svg.clientWidth / this.cell) - 1);
       return around(this.focus, edges, across, this.cell).at;
     }
-    const place = ([x, y]) => ({ x: x * this.cell, y: y * ROW });
+    const place = this.placing();
     const at = Object.fromEntries(this.places.map((p, k) => [k, place(p)]));
     Object.defineProperty(at, "routed", { value: place });
     return at;
@@ -127,10 +147,10 @@ class Graph {
     const edges = this.edges(), focus = this.focus;
     this.at = this.arrangement(edges);
     const visible = edges.filter((edge) => this.at[edge.i] && this.at[edge.j]).sort((a, b) => a.s - b.s);
-    for (const edge of visible) edge.ends = ends(edge, this.at);
+    for (const edge of visible) edge.ends = ends(edge, this.at, this.flow);
     const own = (edge) => focus === null || edge.i === focus || edge.j === focus;
-    ports(visible.filter(own), this.at, this.width);
-    ports(visible.filter((edge) => !own(edge)), this.at, this.width);
+    ports(visible.filter(own), this.flow);
+    ports(visible.filter((edge) => !own(edge)), this.flow);
     const touched = new Set(visible.flatMap((edge) => [edge.i, edge.j]));
     this.nodes = new Map(Object.entries(this.at).map(([key, at]) => {
       const k = Number(key), node = drawNode(k, at, this.labels[k], this.names[k], this.width);
@@ -140,8 +160,9 @@ class Graph {
       node.setAttribute("aria-label", this.described(k, visible));
       return [k, node];
     }));
-    this.svg.replaceChildren(...visible.map((edge) => drawEdge(edge, this.names, !own(edge))), ...this.nodes.values());
+    this.svg.replaceChildren(...visible.map((edge) => drawEdge(edge, this.names, !own(edge), this.flow)), ...this.nodes.values());
     this.nodes.get(focus === null ? this.first() : focus).setAttribute("tabindex", "0");
+    this.visible = visible;
     this.lens.fit(this.frame());
     this.tell(edges);
   }
@@ -159,7 +180,8 @@ class Graph {
   }
 
   frame() {
-    const xs = Object.values(this.at).map((p) => p.x), ys = Object.values(this.at).map((p) => p.y);
+    const points = [...Object.values(this.at), ...this.visible.flatMap((edge) => (this.at.routed && edge.route ? edge.route.map(this.at.routed) : []))];
+    const xs = points.map((p) => p.x), ys = points.map((p) => p.y);
     const side = this.width / 2 + 22, top = HEIGHT / 2 + 34;
     const x = Math.min(...xs) - side, y = Math.min(...ys) - top;
     const w = Math.max(...xs) + side - x, h = Math.max(...ys) + top - y;
@@ -177,6 +199,7 @@ class Graph {
       ? [plural(edges.length - count(0), "arrow", "arrows"), plural(count(0), "link without direction", "links without direction")]
       : [plural(count(DECIDED), "arrow decided", "arrows decided"), `${count(FAVOURED)} favoured`, `${count(0)} without direction`];
     document.getElementById("count").textContent = `${plural(edges.length, "edge", "edges")} shown: ${parts.join(", ")}.`;
+    document.getElementById("all").hidden = this.focus === null;
     this.neighbours(edges);
   }
 
