@@ -55,15 +55,15 @@ class Content:
 def content(posterior: Posterior) -> Content:
     """Ask the posterior everything once."""
     edges = posterior.edge_probabilities().to_numpy()
-    problem = posterior.problem
+    problem, classes = posterior.problem, posterior.cpdag()
     return Content(
         names=tuple(name.encode("utf-8", "replace").decode() for name in posterior.names),
         verdict=judge(posterior),
         edges=edges,
-        pairs=tuple(pairs(posterior)),
+        pairs=tuple(pairs(posterior, classes)),
         layout=layered(edges),
         graphs=tuple(sections.graphs(posterior)),
-        classes=tuple(sections.classes(posterior)),
+        classes=tuple(sections.classes(classes)),
         beliefs=sections.beliefs(posterior),
         data=sections.data(posterior),
         figures=tuple(sections.figures(posterior)),

@@ -174,9 +174,9 @@ def _ordered(layers: list[list[int]], links: Sequence[Edge]) -> list[list[int]]:
         down = sweep % 2 == 0
         sides = range(1, len(layers)) if down else range(len(layers) - 2, -1, -1)
         for k in sides:
-            fixed = {p: place for place, p in enumerate(current[k - 1 if down else k + 1])}
+            fixed = _positions(current[k - 1 if down else k + 1])
             near = upper if down else lower
-            here = {p: place for place, p in enumerate(current[k])}
+            here = _positions(current[k])
             current[k] = sorted(
                 current[k], key=lambda p: _mean([fixed[q] for q in near.get(p, ())], here[p])
             )
@@ -184,6 +184,10 @@ def _ordered(layers: list[list[int]], links: Sequence[Edge]) -> list[list[int]]:
         if crossed < fewest:
             best, fewest = [list(layer) for layer in current], crossed
     return best
+
+
+def _positions(layer: Sequence[int]) -> dict[int, float]:
+    return {point: float(k) for k, point in enumerate(layer)}
 
 
 def _mean(values: Sequence[float], otherwise: float) -> float:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float
 
-from svidag.posterior import Posterior
+from svidag.posterior import ClassProbabilities, Posterior
 from svidag.problem import Problem
 
 SURE = 0.9
@@ -88,18 +88,19 @@ class Pair:
         }[self.direction]
 
 
-def pairs(posterior: Posterior) -> list[Pair]:
+def pairs(posterior: Posterior, classes: ClassProbabilities) -> list[Pair]:
     """All m(m − 1)/2 pairs, the most surely connected first.
 
     Examples
     --------
     >>> import svidag
     >>> example = svidag.datasets.synthetic(m=4, edges=3, n=100, seed=1)
-    >>> len(pairs(svidag.exact.posterior(example.data)))
+    >>> posterior = svidag.exact.posterior(example.data)
+    >>> len(pairs(posterior, posterior.cpdag()))
     6
     """
     edges = posterior.edge_probabilities().to_numpy()
-    compelled = posterior.cpdag().directed.to_numpy()
+    compelled = classes.directed.to_numpy()
     settled = _settled(posterior.problem, len(edges))
     found = [
         _pair(i, j, edges, compelled, settled, _leaning(posterior)) for i, j in _oriented(edges)

@@ -15,7 +15,7 @@ import pandas as pd
 from jaxtyping import Bool, Float
 
 from svidag import __version__
-from svidag.posterior import Posterior
+from svidag.posterior import ClassProbabilities, Posterior
 from svidag.problem import Problem
 from svidag.report.verdict import findings
 
@@ -47,9 +47,8 @@ def graphs(posterior: Posterior) -> list[Listed]:
     return _listed([(graph.graph, graph.probability) for graph in top])
 
 
-def classes(posterior: Posterior) -> list[Listed]:
+def classes(found: ClassProbabilities) -> list[Listed]:
     """The most probable Markov equivalence class."""
-    found = posterior.cpdag()
     return _listed([(found.most_probable, found.probability)])
 
 
