@@ -22,6 +22,9 @@ SWEEPS = 24
 WAYPOINT = 0.22
 """Room for a waypoint, in widths of a variable."""
 
+STRIPE = 0.2
+"""Widest empty stripe between groups of points."""
+
 Point = tuple[float, float]
 Edge = tuple[int, int]
 
@@ -244,11 +247,29 @@ def _columns(layers: Sequence[Sequence[int]], links: Sequence[Edge]) -> dict[int
             weight = np.array([3.0 if p < 0 else 1.0 for p in layers[k]])
             fitted = isotonic_regression(wish - room[k], weights=weight).x + room[k]
             column |= dict(zip(layers[k], fitted.tolist(), strict=True))
-    least = min(column.values(), default=0.0)
-    return {p: x - least for p, x in column.items()}
+    return _tightened(column)
+
+
+def _tightened(column: Mapping[int, float]) -> dict[int, float]:
+    """Close the empty stripes between groups of points, and begin at 0."""
+    placed: dict[int, float] = {}
+    shift = end = 0.0
+    for p in sorted(column, key=lambda p: column[p] - _width(p) / 2):
+        start = column[p] - _width(p) / 2
+        if not placed:
+            shift = column[p]
+        elif start > end + STRIPE:
+            shift += start - end - STRIPE
+        end = max(end, column[p] + _width(p) / 2) if placed else column[p] + _width(p) / 2
+        placed[p] = column[p] - shift
+    return placed
+
+
+def _width(point: int) -> float:
+    return WAYPOINT if point < 0 else 1.0
 
 
 def _starts(layer: Sequence[int]) -> Float[np.ndarray, " k"]:
     """Centres of the points of a layer, packed side by side."""
-    width = np.array([WAYPOINT if p < 0 else 1.0 for p in layer])
+    width = np.array([_width(p) for p in layer])
     return np.cumsum(width) - width / 2

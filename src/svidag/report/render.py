@@ -118,4 +118,4 @@ def percent(p: float) -> str:
 
 def short(value: float) -> str:
     """A number in four digits."""
-    return f"{value:.4g}".replace("-", "−")
+    return f"{value + 0.0:.4g}".replace("-", "−")  # no minus before zero

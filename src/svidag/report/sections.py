@@ -216,6 +216,7 @@ LABELS = {
     "table_cells": "Table cells",
     "sketched_share": "Share of sets scored by the sketch alone",
     "settled": "Tables settled",
+    "rounds": "Rounds of growing the tables",
     "structure_ess": "Effective draws after reweighting",
     "structure_pool": "Draws before reweighting",
     "log_evidence_by_chain": "Log evidence, by chain",
@@ -291,7 +292,7 @@ def lines(posterior: Posterior) -> list[Line]:
     return [
         line
         for name, values in trace.items()
-        for line in _line(TRACES.get(name, name), np.asarray(values, dtype=float))
+        for line in _line(TRACES.get(str(name), str(name)), np.asarray(values, dtype=float))
     ]
 
 
