@@ -210,6 +210,12 @@ class Posterior:
 
         return save(self, path)
 
+    def report(self, path: str | os.PathLike[str]) -> Path:
+        """Write one HTML file that shows all this and opens offline; its path is returned."""
+        from svidag.report import write
+
+        return write(self, path)
+
     def _mechanisms(self) -> MechanismLaw:
         if self.mechanisms is None:
             raise ValueError("this posterior is over graphs alone: it has no mechanisms to draw")

@@ -1,0 +1,108 @@
+"""A posterior as the plain data of one report."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from svidag.posterior import Posterior
+from svidag.report import sections
+from svidag.report.layout import Layout, layered
+from svidag.report.pairs import Direction, Pair, Status, pairs
+from svidag.report.verdict import Verdict, judge
+
+NEGLIGIBLE = 0.02
+"""Pairs less surely connected than this are left out of the drawing and the table."""
+
+
+@dataclass(frozen=True, eq=False)
+class Content:
+    """Everything a report shows."""
+
+    names: tuple[str, ...]
+    verdict: Verdict
+    edges: np.ndarray
+    pairs: tuple[Pair, ...]
+    layout: Layout
+    graphs: tuple[sections.Listed, ...]
+    classes: tuple[sections.Listed, ...]
+    beliefs: sections.Beliefs | None
+    data: sections.Data | None
+    figures: tuple[tuple[str, str], ...]
+    lines: tuple[sections.Line, ...]
+    provenance: tuple[tuple[str, str], ...]
+    interventions: bool
+
+    @property
+    def shown_pairs(self) -> list[Pair]:
+        """Pairs worth a line."""
+        return [pair for pair in self.pairs if pair.adjacent >= NEGLIGIBLE]
+
+    @property
+    def order(self) -> list[int]:
+        """The variables as in the drawing, from above to below."""
+        return sorted(range(len(self.names)), key=lambda k: self.layout.places[k][::-1])
+
+    @property
+    def count(self) -> Counter[Status]:
+        """How many pairs have each status."""
+        return Counter(pair.status for pair in self.pairs)
+
+
+def content(posterior: Posterior) -> Content:
+    """Ask the posterior everything once."""
+    edges = posterior.edge_probabilities().to_numpy()
+    problem, classes = posterior.problem, posterior.cpdag()
+    return Content(
+        names=tuple(name.encode("utf-8", "replace").decode() for name in posterior.names),
+        verdict=judge(posterior),
+        edges=edges,
+        pairs=tuple(pairs(posterior, classes)),
+        layout=layered(edges),
+        graphs=tuple(sections.graphs(posterior)),
+        classes=tuple(sections.classes(classes)),
+        beliefs=sections.beliefs(posterior),
+        data=sections.data(posterior),
+        figures=tuple(sections.figures(posterior)),
+        lines=tuple(sections.lines(posterior)),
+        provenance=tuple(sections.provenance(posterior)),
+        interventions=problem is not None and bool(problem.data.intervened.any()),
+    )
+
+
+def drawing(content: Content) -> dict[str, Any]:
+    """What the page's own script draws: names, places, pairs, and graphs to choose from."""
+    return {
+        "names": list(content.names),
+        "places": [list(place) for place in content.layout.places],
+        "size": list(content.layout.size),
+        "pairs": [_drawn(pair, content.layout) for pair in content.shown_pairs],
+        "views": [
+            {
+                "label": f"{label} {k}",
+                "p": round(item.probability, 4),
+                "arrows": item.arrows,
+                "links": item.links,
+            }
+            for label, listed in (("graph", content.graphs), ("class", content.classes))
+            for k, item in enumerate(listed, start=1)
+        ],
+    }
+
+
+def _drawn(pair: Pair, layout: Layout) -> dict[str, Any]:
+    i, j = pair.cause, pair.effect
+    upside = (j, i) in layout.routes
+    route = layout.routes.get((j, i) if upside else (i, j))
+    points = None if route is None else [[round(x, 3), y] for x, y in route]
+    return {
+        "i": i,
+        "j": j,
+        "p": round(pair.forward, 4),
+        "q": round(pair.backward, 4),
+        "d": {Direction.DECIDED: 2, Direction.FAVOURED: 1, Direction.OPEN: 0}[pair.direction],
+        "route": points[::-1] if points and upside else points,
+    }

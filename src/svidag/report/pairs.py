@@ -1,0 +1,164 @@
+"""Every pair of variables: how surely connected, which way, and what the direction rests on.
+
+A direction is decided only as far as the Markov equivalence classes of the draws compel it, or
+hard knowledge or an intervention settles it; otherwise it is at most favoured.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from svidag.posterior import ClassProbabilities, Posterior
+from svidag.problem import Problem
+
+SURE = 0.9
+"""Probability from which something counts as decided, and its opposite as ruled out."""
+
+
+class Direction(enum.StrEnum):
+    """What is known of the direction, given that two variables are connected."""
+
+    DECIDED = "decided"
+    FAVOURED = "favoured"
+    OPEN = "open"
+
+
+class Status(enum.StrEnum):
+    """What is known of a pair in all."""
+
+    DECIDED = "decided arrow"
+    FAVOURED = "favoured arrow"
+    ADJACENT = "adjacent, direction open"
+    OPEN = "open"
+    ABSENT = "not adjacent"
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two variables, the more probable cause first.
+
+    Attributes
+    ----------
+    cause, effect
+        Places of the variables.
+    forward, backward
+        P(cause → effect) and P(effect → cause).
+    compelled
+        The share of draws whose equivalence class has cause → effect in every member.
+    direction
+        What is known of the direction, given that they are connected.
+    basis
+        What the direction rests on, in words; empty where it is open.
+    """
+
+    cause: int
+    effect: int
+    forward: float
+    backward: float
+    compelled: float
+    direction: Direction
+    basis: str
+
+    @property
+    def adjacent(self) -> float:
+        """P(connected either way)."""
+        return min(1.0, self.forward + self.backward)
+
+    @property
+    def strength(self) -> float:
+        """The probability of what is drawn: of the arrow, or of the link if it has no direction."""
+        return self.adjacent if self.direction is Direction.OPEN else self.forward
+
+    @property
+    def status(self) -> Status:
+        """What is known in all, with `SURE` as the cut."""
+        if self.adjacent < 1 - SURE:
+            return Status.ABSENT
+        if self.adjacent < SURE:
+            return Status.OPEN
+        return {
+            Direction.DECIDED: Status.DECIDED,
+            Direction.FAVOURED: Status.FAVOURED,
+            Direction.OPEN: Status.ADJACENT,
+        }[self.direction]
+
+
+def pairs(posterior: Posterior, classes: ClassProbabilities) -> list[Pair]:
+    """All m(m − 1)/2 pairs, the most surely connected first.
+
+    Examples
+    --------
+    >>> import svidag
+    >>> example = svidag.datasets.synthetic(m=4, edges=3, n=100, seed=1)
+    >>> posterior = svidag.exact.posterior(example.data)
+    >>> len(pairs(posterior, posterior.cpdag()))
+    6
+    """
+    edges = posterior.edge_probabilities().to_numpy()
+    compelled = classes.directed.to_numpy()
+    settled = _settled(posterior.problem, len(edges))
+    found = [
+        _pair(i, j, edges, compelled, settled, _leaning(posterior)) for i, j in _oriented(edges)
+    ]
+    return sorted(found, key=lambda pair: -pair.adjacent)
+
+
+def _oriented(edges: Float[np.ndarray, "m m"]) -> Iterator[tuple[int, int]]:
+    for i in range(len(edges)):
+        for j in range(i):
+            yield (i, j) if edges[i, j] > edges[j, i] else (j, i)
+
+
+@dataclass(frozen=True, eq=False)
+class _Settled:
+    """What else than an equivalence class can settle a direction."""
+
+    known: Bool[np.ndarray, "m m"]
+    intervened: Bool[np.ndarray, "m m"]
+
+
+def _settled(problem: Problem | None, m: int) -> _Settled:
+    if problem is None:
+        return _Settled(np.zeros((m, m), dtype=bool), np.zeros((m, m), dtype=bool))
+    known = problem.prior.required | ~problem.prior.allowed.T
+    targets = np.unique(problem.data.intervened, axis=0)
+    # A row in which exactly one of two was set from outside tells which way they are connected.
+    apart = (targets[:, :, None] != targets[:, None, :]).any(axis=0)
+    return _Settled(known, apart)
+
+
+def _leaning(posterior: Posterior) -> str:
+    """What favours a direction that nothing decides."""
+    if posterior.diagnostics.get("mechanism") in ("nonlinear", "mlp"):
+        return "the shape of the relation, and beliefs"
+    if posterior.diagnostics.get("graph_weights", "order") == "order":
+        return "beliefs, and the prior over orders"
+    return "beliefs"
+
+
+def _pair(
+    i: int,
+    j: int,
+    edges: Float[np.ndarray, "m m"],
+    compelled: Float[np.ndarray, "m m"],
+    settled: _Settled,
+    leaning: str,
+) -> Pair:
+    forward, backward = float(edges[i, j]), float(edges[j, i])
+    enough = SURE * (forward + backward)
+    if enough > 0 and compelled[i, j] >= enough:
+        direction, basis = Direction.DECIDED, "conditional independences"
+    elif enough == 0 or forward < enough:
+        direction, basis = Direction.OPEN, ""
+    elif settled.known[i, j]:
+        direction, basis = Direction.DECIDED, "hard knowledge"
+    elif settled.intervened[i, j]:
+        direction, basis = Direction.DECIDED, "interventions"
+    else:
+        direction, basis = Direction.FAVOURED, leaning
+    return Pair(i, j, forward, backward, float(compelled[i, j]), direction, basis)

@@ -1,0 +1,330 @@
+"""The parts of a report as plain data: text, numbers, lists and dictionaries."""
+
+from __future__ import annotations
+
+import math
+import platform
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Bool, Float
+
+from svidag import __version__
+from svidag.posterior import ClassProbabilities, Posterior
+from svidag.problem import Problem
+from svidag.report.verdict import findings
+
+GRAPHS = 6
+"""Most probable graphs listed."""
+CHANGES = 30
+"""Beliefs listed by how much the data changed them, beside all that were stated."""
+CONTRADICTION = 0.3
+"""Change of an arrow's probability from which the data speak against a stated belief."""
+BINS = 24
+POINTS = 160
+"""Points of a small line."""
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A graph with its probability, and how it differs from the first of its list."""
+
+    probability: float
+    arrows: tuple[tuple[int, int], ...]
+    links: tuple[tuple[int, int], ...]
+    gained: tuple[tuple[int, int], ...]
+    lost: tuple[tuple[int, int], ...]
+
+
+def graphs(posterior: Posterior) -> list[Listed]:
+    """The most probable graphs."""
+    top = posterior.top_graphs(GRAPHS)
+    return _listed([(graph.graph, graph.probability) for graph in top])
+
+
+def classes(found: ClassProbabilities) -> list[Listed]:
+    """The most probable Markov equivalence class."""
+    return _listed([(found.most_probable, found.probability)])
+
+
+def _listed(ranked: list[tuple[pd.DataFrame, float]]) -> list[Listed]:
+    matrices = [frame.to_numpy().astype(bool) for frame, _ in ranked]
+    return [
+        Listed(
+            probability,
+            arrows=_cells(matrix & ~matrix.T),
+            links=_cells(np.triu(matrix & matrix.T)),
+            gained=_cells(matrix & ~matrices[0]),
+            lost=_cells(matrices[0] & ~matrix),
+        )
+        for matrix, (_, probability) in zip(matrices, ranked, strict=True)
+    ]
+
+
+def _cells(matrix: Bool[np.ndarray, "m m"]) -> tuple[tuple[int, int], ...]:
+    return tuple((int(i), int(j)) for i, j in np.argwhere(matrix))
+
+
+@dataclass(frozen=True)
+class Change:
+    """What was believed of an arrow, and what the data made of it."""
+
+    cause: int
+    effect: int
+    stated: float | None
+    prior: float
+    posterior: float
+
+    @property
+    def change(self) -> float:
+        """Posterior less prior probability of the arrow."""
+        return self.posterior - self.prior
+
+    @property
+    def contradicts(self) -> bool:
+        """Whether the data speak against a stated belief."""
+        if self.stated is None:
+            return False
+        against = -self.change if self.stated > 0.5 else self.change
+        return against > CONTRADICTION
+
+
+@dataclass(frozen=True)
+class Beliefs:
+    """Prior against posterior, and what was certain beforehand."""
+
+    changes: tuple[Change, ...]
+    base: float
+    required: tuple[tuple[int, int], ...]
+    forbidden: tuple[tuple[int, int], ...]
+
+
+def beliefs(posterior: Posterior) -> Beliefs | None:
+    """Where belief and data disagree, the largest changes first; None without the problem."""
+    if posterior.problem is None:
+        return None
+    edges = posterior.problem.prior
+    before = edges.edge_probabilities().to_numpy()
+    after = posterior.edge_probabilities().to_numpy()
+    stated, base = _stated(posterior.problem)
+    rows = [
+        Change(
+            i,
+            j,
+            float(edges.belief[i, j]) if stated[i, j] else None,
+            float(before[i, j]),
+            float(after[i, j]),
+        )
+        for i, j in _cells(edges.free)
+    ]
+    rows.sort(key=lambda row: -abs(row.change))
+    kept = [row for k, row in enumerate(rows) if k < CHANGES or row.stated is not None]
+    off_diagonal = ~np.eye(len(before), dtype=bool)
+    return Beliefs(tuple(kept), base, _cells(edges.required), _cells(~edges.allowed & off_diagonal))
+
+
+def _stated(problem: Problem) -> tuple[Bool[np.ndarray, "m m"], float]:
+    """Pairs with a belief of their own: other than the one that most pairs share."""
+    prior = problem.prior
+    free = prior.free
+    if not free.any():
+        return free, 0.0
+    said = list(zip(prior.belief[free].tolist(), prior.concentration[free].tolist(), strict=True))
+    (base, weight), _ = Counter(said).most_common(1)[0]
+    return free & ((prior.belief != base) | (prior.concentration != weight)), base
+
+
+@dataclass(frozen=True)
+class Column:
+    """One variable: its figures in original units, and a histogram with bars up to 1."""
+
+    name: str
+    transform: str | None
+    mean: float
+    deviation: float
+    low: float
+    high: float
+    intervened: int
+    bars: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Data:
+    """The table, column by column, and what its audit found."""
+
+    rows: int
+    columns: tuple[Column, ...]
+    standardised: bool
+    findings: tuple[Any, ...]
+
+
+def data(posterior: Posterior) -> Data | None:
+    """The data as they were given; None without the problem."""
+    problem = posterior.problem
+    if problem is None:
+        return None
+    values = problem.data.values
+    if problem.scaling is not None:
+        values = problem.scaling.invert(values)
+    columns = tuple(
+        _column(name, values[:, j], problem.data.intervened[:, j], problem.data.transforms[j])
+        for j, name in enumerate(problem.data.names)
+    )
+    return Data(len(values), columns, problem.scaling is not None, findings(posterior))
+
+
+def _column(
+    name: str,
+    column: Float[np.ndarray, " N"],
+    intervened: Bool[np.ndarray, " N"],
+    transform: str | None,
+) -> Column:
+    free = column[~intervened] if not intervened.all() else column
+    column = column.round(_decimals(float(free.std())))  # the way there and back leaves a trace
+    count, _ = np.histogram(column, bins=BINS)
+    bars = tuple((count / count.max()).round(3).tolist())
+    return Column(
+        name, transform, float(free.mean()), float(free.std()), float(column.min()),
+        float(column.max()), int(intervened.sum()), bars,
+    )  # fmt: skip
+
+
+def _decimals(deviation: float) -> int:
+    return 9 - math.floor(math.log10(deviation)) if deviation > 0 else 9
+
+
+LABELS = {
+    "method": "Method",
+    "preset": "Preset",
+    "mechanism": "Mechanism",
+    "mechanism_margin": "Mechanism preferred by, nats",
+    "graph_weights": "Weights of graphs",
+    "status": "How the fit ended",
+    "steps": "Steps",
+    "rejected_steps": "Steps left out, not finite",
+    "moved": "Share of moves that changed the order",
+    "distinct_orders": "Distinct orders kept",
+    "kept_orders": "Orders kept",
+    "edge_disagreement": "Largest spread of an arrow between chains",
+    "half_disagreement": "Largest difference of an arrow between halves of the chains",
+    "scored_sets": "Parent sets scored",
+    "table_cells": "Table cells",
+    "sketched_share": "Share of sets scored by the sketch alone",
+    "settled": "Tables settled",
+    "rounds": "Rounds of growing the tables",
+    "structure_ess": "Effective draws after reweighting",
+    "structure_pool": "Draws before reweighting",
+    "log_evidence_by_chain": "Log evidence, by chain",
+    "log_evidence_spread": "Spread of log evidence, by chain",
+    "compile_seconds": "Seconds to compile",
+    "run_seconds": "Seconds to run",
+    "seconds": "Seconds in all",
+}
+"""Diagnostics in words; what has none is shown by its own name."""
+ELSEWHERE = ("findings", "fingerprint", "settings", "trace", "standardised")
+
+
+def figures(posterior: Posterior) -> list[tuple[str, str]]:
+    """Diagnostics that are numbers, words or short lists."""
+    known = [name for name in LABELS if name in posterior.diagnostics]
+    others = [n for n in posterior.diagnostics if n not in LABELS and n not in ELSEWHERE]
+    rows = [(LABELS.get(n, n), shown(posterior.diagnostics[n])) for n in [*known, *others]]
+    if posterior.log_evidence is not None:
+        rows.append(("Log evidence", shown(posterior.log_evidence)))
+    return rows
+
+
+def shown(value: Any) -> str:
+    """A value as short text.
+
+    Examples
+    --------
+    >>> shown(0.123456), shown([1, 2]), shown(True), shown(None)
+    ('0.1235', '1, 2', 'yes', '–')
+    """
+    if value is None:
+        return "–"
+    if isinstance(value, bool | np.bool_):
+        return "yes" if value else "no"
+    if isinstance(value, float | np.floating):
+        return f"{value:,.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {shown(item)}" for key, item in value.items())
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        several = any(isinstance(item, Mapping | list | tuple) for item in value)
+        return ("; " if several else ", ").join(shown(item) for item in value)
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+@dataclass(frozen=True)
+class Line:
+    """A trace as points of a small line, x and y in [0, 1] with y up."""
+
+    name: str
+    points: tuple[tuple[float, float], ...]
+    low: float
+    high: float
+    last: float
+
+
+TRACES = {
+    "bound": "Bound (ELBO)",
+    "edges": "Edges",
+    "row_error": "Row error of the relaxed order",
+    "spread": "Spread of the particles",
+    "bandwidth": "Kernel bandwidth",
+    "clipped": "Share of particle scores clipped",
+    "rejected": "Steps left out in a row",
+    "potentials": "Potentials",
+}
+
+
+def lines(posterior: Posterior) -> list[Line]:
+    """The traces of the fit."""
+    trace = posterior.diagnostics.get("trace", {})
+    return [
+        line
+        for name, values in trace.items()
+        for line in _line(TRACES.get(str(name), str(name)), np.asarray(values, dtype=float))
+    ]
+
+
+def _line(name: str, values: Float[np.ndarray, " steps"]) -> Iterator[Line]:
+    kept = np.unique(np.linspace(0, len(values) - 1, POINTS).astype(int)) if len(values) else []
+    finite = [(int(k), float(values[k])) for k in kept if math.isfinite(values[k])]
+    if len(finite) < 2:
+        return
+    heights = [y for _, y in finite]
+    low, high = min(heights), max(heights)
+    reach = (high - low) or 1.0
+    points = tuple(
+        (round(k / (len(values) - 1), 4), round((y - low) / reach, 4)) for k, y in finite
+    )
+    yield Line(name, points, low, high, heights[-1])
+
+
+def provenance(posterior: Posterior) -> list[tuple[str, str]]:
+    """Versions, settings, seed and checksums."""
+    identity = dict(posterior.diagnostics.get("fingerprint", {}))
+    settings = posterior.diagnostics.get("settings", {})
+    rows = [("Fitted by svidag", shown(identity.pop("svidag", None)))] if identity else []
+    rows.append(("Report by svidag", __version__))
+    rows += [(name, version(name)) for name in ("numpy", "scipy", "pandas", "jax")]
+    rows.append(("Python", platform.python_version()))
+    if "seed" in identity:
+        rows.append(("Seed", shown(identity.pop("seed"))))
+    if posterior.problem is not None:
+        rows.append(("Data, SHA-256", posterior.problem.original_checksum))
+    elif "data" in identity:
+        rows.append(("Data, SHA-256", str(identity["data"])))
+    if "prior" in identity:
+        rows.append(("Beliefs, SHA-256", str(identity["prior"])))
+    rows += [(f"Setting: {name}", shown(value)) for name, value in settings.items()]
+    return rows

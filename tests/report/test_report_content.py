@@ -1,0 +1,154 @@
+"""The report as data and as text: what is believed, measured, recorded; and that it escapes."""
+
+import dataclasses
+import json
+import re
+from types import MappingProxyType
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import svidag
+from svidag.posterior import DrawnGraphs, Posterior
+from svidag.report import sections
+from svidag.report.content import content
+from svidag.report.render import embedded, render
+
+
+@pytest.fixture(scope="module")
+def posterior():
+    rng = np.random.default_rng(0)
+    a = 10 + 3 * rng.standard_normal(300)
+    b = a + rng.standard_normal(300)
+    c = rng.standard_normal(300)
+    mask = np.zeros((300, 3), dtype=bool)
+    mask[:50, 2] = True
+    prior = svidag.Prior(
+        beliefs={("a", "c"): 0.95, ("c", "b"): 0.02}, required=[("a", "b")], forbidden=[("b", "c")]
+    )
+    frame = pd.DataFrame({"a": a, "b": b, "c": c})
+    return svidag.exact.posterior(frame, prior=prior, interventions=mask)
+
+
+def test_beliefs_are_set_against_the_prior_of_the_arrow(posterior):
+    found = sections.beliefs(posterior)
+    assert found is not None
+    assert found.required == ((0, 1),)
+    assert found.forbidden == ((1, 2),)
+    rows = {(row.cause, row.effect): row for row in found.changes}
+    assert (0, 1) not in rows  # certain before and after
+    believed = rows[0, 2]
+    assert believed.stated == 0.95
+    prior = posterior.problem.prior.edge_probabilities().loc["a", "c"]
+    assert believed.prior == pytest.approx(prior)
+    assert believed.posterior == pytest.approx(posterior.edge_probabilities().loc["a", "c"])
+    assert believed.contradicts
+    assert not rows[2, 1].contradicts
+    assert rows[1, 0].stated is None
+    sizes = [abs(row.change) for row in found.changes]
+    assert sizes == sorted(sizes, reverse=True)
+
+
+def test_the_data_are_shown_in_their_own_units(posterior):
+    found = sections.data(posterior)
+    assert found is not None
+    a, _, c = found.columns
+    assert a.mean == pytest.approx(10, abs=0.5)
+    assert a.deviation == pytest.approx(3, abs=0.3)
+    assert (a.intervened, c.intervened) == (0, 50)
+    assert max(c.bars) == 1
+
+
+def test_graphs_are_compared_with_the_first(posterior):
+    first, second, *_ = sections.graphs(posterior)
+    assert first.probability >= second.probability
+    assert not first.gained
+    assert not first.lost
+    assert set(first.arrows) - set(second.arrows) == set(second.lost)
+    assert set(second.arrows) - set(first.arrows) == set(second.gained)
+
+
+def test_a_class_has_links_once():
+    graphs = np.array([[[0, 1], [0, 0]]], dtype=np.uint8)
+    found = Posterior(("a", "b"), DrawnGraphs(graphs, np.ones(1))).cpdag()
+    (only,) = sections.classes(found)
+    assert only.links == ((0, 1),)
+    assert only.arrows == ()
+
+
+def test_traces_become_lines(posterior):
+    trace = {
+        "bound": np.arange(1000.0),
+        "edges": np.array([1.0, np.nan, 3.0]),
+        "empty": np.zeros(0),
+    }
+    facts = MappingProxyType({"trace": trace})
+    bound, edges = sections.lines(dataclasses.replace(posterior, diagnostics=facts))
+    assert bound.name == "Bound (ELBO)"
+    assert bound.points[0] == (0.0, 0.0)
+    assert bound.points[-1] == (1.0, 1.0)
+    assert len(bound.points) <= sections.POINTS
+    assert edges.points == ((0.0, 0.0), (1.0, 1.0))
+
+
+def test_provenance_names_seed_settings_and_checksum(posterior):
+    facts = MappingProxyType(
+        {"fingerprint": {"svidag": "0.1", "seed": 7, "prior": "beef"}, "settings": {"orders": 3}}
+    )
+    rows = dict(sections.provenance(dataclasses.replace(posterior, diagnostics=facts)))
+    assert rows["Seed"] == "7"
+    assert rows["Data, SHA-256"] == posterior.problem.original_checksum
+    assert rows["Setting: orders"] == "3"
+    assert rows["Beliefs, SHA-256"] == "beef"
+
+
+def test_the_page_is_one_deterministic_file_without_addresses(posterior, tmp_path):
+    path = posterior.report(tmp_path / "report.html")
+    assert [path] == list(tmp_path.iterdir())
+    text = path.read_text(encoding="utf-8")
+    assert text == render(content(posterior))
+    assert set(re.findall(r"(?:src|href)\s*=\s*[\"']?(.)", text)) <= {"#", "d"}
+    assert text.count('href="data:,"') == len(re.findall(r"(?:src|href)=.d", text))
+    namespaces = {"http://www.w3.org/2000/svg"}
+    assert set(re.findall(r"https?://[^\s\"'<>]+", text)) <= namespaces
+    assert "default-src 'none'" in text.replace("&#39;", "'")
+
+
+def test_embedded_data_cannot_leave_their_element():
+    hostile = "</script><!--\u2028\u2029&amp;\ud800"
+    text = embedded({"name": hostile})
+    assert not set("<>&\u2028\u2029") & set(text)
+    assert json.loads(text)["name"] == hostile
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [("x.txt", "must end in .html"), ("missing/x.html", "no directory"), ("dir.html", "directory")],
+)
+def test_a_bad_path_is_told(posterior, tmp_path, path, message):
+    (tmp_path / "dir.html").mkdir()
+    with pytest.raises(ValueError, match=message):
+        posterior.report(tmp_path / path)
+
+
+def test_a_failed_report_leaves_the_old_one(posterior, tmp_path, monkeypatch):
+    path = posterior.report(tmp_path / "report.html")
+    before = path.read_bytes()
+
+    def fail(*_):
+        raise OSError("no space")
+
+    monkeypatch.setattr("svidag.report.os.replace", fail)
+    with pytest.raises(OSError, match="no space"):
+        posterior.report(path)
+    assert path.read_bytes() == before
+    assert [path] == list(tmp_path.iterdir())
+
+
+def test_a_posterior_without_its_problem_is_reported(posterior, tmp_path):
+    bare = Posterior(posterior.names, posterior.law)
+    text = bare.report(tmp_path / "bare.html").read_text(encoding="utf-8")
+    assert "Be careful" in text
+    assert 'id="beliefs"' not in text
+    assert 'id="data"' not in text

@@ -1,0 +1,93 @@
+"""What counts as decided, favoured, adjacent and open, on laws that are known."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import svidag
+from svidag.posterior import DrawnGraphs, Posterior
+from svidag.report.pairs import Direction, Status, pairs
+
+NAMES = ("a", "b", "c")
+
+
+def graph(*edges):
+    A = np.zeros((3, 3), dtype=np.uint8)
+    for i, j in edges:
+        A[i, j] = 1
+    return A
+
+
+def found(graphs, weights):
+    posterior = Posterior(NAMES, DrawnGraphs(np.stack(graphs), np.array(weights)))
+    listed = pairs(posterior, posterior.cpdag())
+    assert len(listed) == 3
+    return {frozenset((pair.cause, pair.effect)): pair for pair in listed}
+
+
+def test_a_collider_is_decided():
+    pair = found([graph((0, 2), (1, 2))], [1.0])[frozenset((0, 2))]
+    assert (pair.cause, pair.effect) == (0, 2)
+    assert pair.status is Status.DECIDED
+    assert pair.basis == "conditional independences"
+    assert pair.compelled == 1
+
+
+def test_a_chain_is_at_most_favoured():
+    one_way = found([graph((0, 1), (1, 2))], [1.0])
+    assert one_way[frozenset((0, 1))].status is Status.FAVOURED
+    assert one_way[frozenset((0, 2))].status is Status.ABSENT
+    both = found([graph((0, 1), (1, 2)), graph((1, 0), (2, 1))], [0.5, 0.5])
+    pair = both[frozenset((0, 1))]
+    assert pair.status is Status.ADJACENT
+    assert pair.direction is Direction.OPEN
+    assert pair.strength == pytest.approx(1.0)
+
+
+def test_a_doubtful_collider_is_open_but_its_direction_is_not():
+    listed = found([graph((0, 2), (1, 2)), graph()], [0.5, 0.5])
+    pair = listed[frozenset((0, 2))]
+    assert pair.status is Status.OPEN
+    assert pair.direction is Direction.DECIDED
+    assert pair.strength == pytest.approx(0.5)
+
+
+@pytest.fixture(scope="module")
+def line():
+    rng = np.random.default_rng(0)
+    a = rng.standard_normal(400)
+    return pd.DataFrame({"a": a, "b": a + 0.5 * rng.standard_normal(400)})
+
+
+def only(posterior):
+    (pair,) = pairs(posterior, posterior.cpdag())
+    return pair
+
+
+def test_two_variables_stay_open_without_knowledge(line):
+    assert only(svidag.exact.posterior(line)).status is Status.ADJACENT
+
+
+@pytest.mark.parametrize("knowledge", [{"required": [("a", "b")]}, {"forbidden": [("b", "a")]}])
+def test_hard_knowledge_decides(line, knowledge):
+    pair = only(svidag.exact.posterior(line, prior=svidag.Prior(**knowledge)))
+    assert (pair.cause, pair.effect, pair.status) == (0, 1, Status.DECIDED)
+    assert pair.basis == "hard knowledge"
+
+
+def test_an_intervention_on_one_of_two_decides():
+    rng = np.random.default_rng(1)
+    a, b = rng.standard_normal((2, 400))
+    b[:200] += 2 * a[:200]  # the other half: b was set from outside, and a took no notice
+    mask = np.zeros((400, 2), dtype=bool)
+    mask[200:, 1] = True
+    pair = only(svidag.exact.posterior(pd.DataFrame({"a": a, "b": b}), interventions=mask))
+    assert (pair.cause, pair.effect, pair.status) == (0, 1, Status.DECIDED)
+    assert pair.basis == "interventions"
+
+
+def test_a_belief_favours_and_does_not_decide(line):
+    beliefs = {("a", "b"): 0.999, ("b", "a"): 0.001}
+    pair = only(svidag.exact.posterior(line, prior=svidag.Prior(beliefs=beliefs)))
+    assert (pair.cause, pair.effect, pair.status) == (0, 1, Status.FAVOURED)
+    assert "beliefs" in pair.basis

@@ -1,0 +1,171 @@
+"""Each reason can bring about each verdict it stands for, at its stated threshold."""
+
+import dataclasses
+from types import MappingProxyType
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import svidag
+from svidag.data import DataWarning
+from svidag.posterior import DrawnGraphs, Posterior
+from svidag.report import Level, judge, verdict
+
+CHAINS = {"method": "svi-dag", "preset": "default", "mechanism": "linear", "settled": True}
+
+
+@pytest.fixture(scope="module")
+def exact():
+    example = svidag.datasets.synthetic(m=4, edges=3, n=100, seed=1)
+    return svidag.exact.posterior(example.data)
+
+
+def with_facts(posterior, **facts):
+    return dataclasses.replace(posterior, diagnostics=MappingProxyType(facts))
+
+
+def test_an_exact_posterior_is_trusted_and_its_assumptions_are_told(exact):
+    found = judge(exact)
+    assert found.level is Level.TRUST
+    assert "assumptions" in found.headline
+    assert any("linear" in text for text in found.assumptions)
+    assert any("common cause" in text for text in found.assumptions)
+
+
+@pytest.mark.parametrize(
+    ("difference", "level"),
+    [
+        (0.05, Level.TRUST),
+        (0.051, Level.CAREFUL),
+        (0.15, Level.CAREFUL),
+        (0.151, Level.NOT),
+        (float("nan"), Level.CAREFUL),
+    ],
+)
+def test_halves_of_the_chains_decide(exact, difference, level):
+    found = judge(with_facts(exact, **CHAINS, half_disagreement=difference))
+    assert found.level is level
+
+
+def test_tables_that_still_grow_call_for_care(exact):
+    found = judge(with_facts(exact, half_disagreement=0.01, settled=False))
+    assert found.level is Level.CAREFUL
+    assert "growing" in found.reasons[0].text
+
+
+@pytest.mark.parametrize(
+    ("ess", "level"), [(400, "trust"), (399, "be careful"), (99, "do not trust")]
+)
+def test_effective_draws_decide(exact, ess, level):
+    facts = {**CHAINS, "half_disagreement": 0.0, "structure_ess": ess}
+    assert judge(with_facts(exact, **facts)).level == level
+
+
+def paper(exact, bound, rejected=0):
+    trace = {"bound": np.asarray(bound, dtype=float)}
+    return with_facts(
+        exact,
+        preset="paper",
+        mechanism="mlp",
+        steps=len(bound),
+        trace=trace,
+        rejected_steps=rejected,
+    )
+
+
+LEVELLED = -100 * np.exp(-np.arange(1000) / 50)
+
+
+def test_the_published_preset_is_never_simply_trusted(exact):
+    found = judge(paper(exact, LEVELLED))
+    assert found.level is Level.CAREFUL
+    assert any("levelled off" in reason.text for reason in found.reasons)
+
+
+@pytest.mark.parametrize(("rejected", "level"), [(1, Level.CAREFUL), (51, Level.NOT)])
+def test_rejected_steps_are_told(exact, rejected, level):
+    found = judge(paper(exact, LEVELLED, rejected))
+    assert found.level is level
+    assert any(f"{rejected} of 1000 steps" in reason.text for reason in found.reasons)
+
+
+def test_a_bound_that_still_rises_is_told(exact):
+    found = judge(paper(exact, np.linspace(-100, 0, 1000)))
+    assert any("still rising" in reason.text for reason in found.reasons)
+
+
+@pytest.mark.parametrize("bound", [-LEVELLED, np.full(1000, np.nan), np.zeros(5)])
+def test_a_bound_that_taught_nothing_is_not_trusted(exact, bound):
+    assert judge(paper(exact, bound)).level is Level.NOT
+
+
+def test_a_close_choice_of_mechanism_calls_for_care(exact):
+    facts = {**CHAINS, "half_disagreement": 0.0}
+    assert judge(with_facts(exact, **facts, mechanism_margin=2.9)).level is Level.CAREFUL
+    assert judge(with_facts(exact, **facts, mechanism_margin=3.1)).level is Level.TRUST
+
+
+def test_unknown_origin_calls_for_care():
+    graphs = np.zeros((1, 2, 2), dtype=np.uint8)
+    found = judge(Posterior(("a", "b"), DrawnGraphs(graphs, np.ones(1))))
+    assert found.level is Level.CAREFUL
+    assert [reason.text.split(",")[0] for reason in found.reasons] == [
+        "Nothing is recorded about how these graphs were computed.",
+        "The data are not at hand",
+    ]
+
+
+def judged(frame, **options):
+    with pytest.warns(DataWarning):
+        return judge(svidag.exact.posterior(frame, **options))
+
+
+@pytest.fixture
+def table():
+    values = np.random.default_rng(0).standard_normal((300, 4))
+    return pd.DataFrame(values, columns=list("abcd"))
+
+
+def test_skewed_columns_call_for_care_and_are_gathered(table):
+    one = judged(table.assign(a=np.exp(2 * table["a"])))
+    assert one.level is Level.CAREFUL
+    assert "column 'a' is heavily skewed" in one.reasons[0].text.lower()
+    all_four = judged(np.exp(2 * table))
+    skewed = [reason for reason in all_four.reasons if "skewed" in reason.text]
+    assert len(skewed) == 1
+    assert "4 columns" in skewed[0].text
+
+
+def test_near_copies_call_for_care(table):
+    assert judged(table.assign(d=table["a"] + 1e-3 * table["d"])).level is Level.CAREFUL
+
+
+def test_units_matter_only_without_standardising(table):
+    frame = table.assign(a=100 * table["a"])
+    assert judge(svidag.exact.posterior(frame)).level is Level.TRUST
+    assert judged(frame, standardise=False).level is Level.CAREFUL
+
+
+def test_two_values_call_for_care(table):
+    found = judge(svidag.exact.posterior(table.assign(a=(table["a"] > 0).astype(float))))
+    assert found.level is Level.CAREFUL
+    assert "‘a’" in found.reasons[0].text
+
+
+def test_the_worst_reason_comes_first_and_decides(exact):
+    found = judge(with_facts(exact, half_disagreement=0.5, settled=True))
+    assert found.level is Level.NOT
+    assert [reason.level for reason in found.reasons] == [Level.NOT, Level.TRUST]
+
+
+def test_interventions_add_their_assumption():
+    example = svidag.datasets.synthetic(m=3, edges=2, n=50, seed=1)
+    mask = np.zeros((50, 3), dtype=bool)
+    mask[:10, 0] = True
+    found = judge(svidag.exact.posterior(example.data, interventions=mask))
+    assert any("intervention" in text for text in found.assumptions)
+
+
+def test_many_names_are_cut():
+    assert verdict._some("abcdef") == "‘a’, ‘b’, ‘c’, ‘d’ and 2 more"
