@@ -14,7 +14,7 @@ from svidag.io.laws import require_shape
 from svidag.problem import Problem
 
 
-def pack_orders(law: OrderLaw) -> dict[str, Any]:
+def pack_orders(law: OrderLaw, problem: Problem | None) -> dict[str, Any]:
     """The weights and the recursions' results."""
     return {
         **_pack_weights(law.weights),
@@ -38,7 +38,7 @@ def unpack_orders(parts: Mapping[str, Any], problem: Problem | None) -> OrderLaw
     )
 
 
-def pack_structures(law: StructureLaw) -> dict[str, Any]:
+def pack_structures(law: StructureLaw, problem: Problem | None) -> dict[str, Any]:
     """The weights, their sums, and what can follow each state."""
     return {
         **_pack_weights(law.weights),

@@ -14,7 +14,7 @@ from svidag.problem import Problem
 from svidag.scores import NodeTable, ScoreTables
 
 
-def pack_graphs(law: DrawnGraphs) -> dict[str, Any]:
+def pack_graphs(law: DrawnGraphs, problem: Problem | None) -> dict[str, Any]:
     """The graphs as bits, eight arrows to a byte."""
     k, m, _ = law.graphs.shape
     bits = np.packbits(law.graphs.reshape(k, m * m), axis=1)
@@ -29,7 +29,7 @@ def unpack_graphs(parts: Mapping[str, Any], problem: Problem | None) -> DrawnGra
     return DrawnGraphs(graphs, require_shape(parts["probability"], (len(bits),), "probability"))
 
 
-def pack_orders(law: OrderLaw) -> dict[str, Any]:
+def pack_orders(law: OrderLaw, problem: Problem | None) -> dict[str, Any]:
     """Orders, and tables with the few cells that were scored; their sums are kept whole."""
     tables = law.tables
     return {

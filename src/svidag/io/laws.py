@@ -1,8 +1,8 @@
 """How each kind of law is taken apart into plain values and arrays, and put together again.
 
-A kind has a name that never changes, the class it stands for, and two functions: ``pack_x(law)``
-gives the parts, ``unpack_x(parts, problem)`` the law. Their module is imported when the kind is
-met, so that a file of one kind does not wait for what only another needs.
+A kind has a name that never changes, the class it stands for, and two functions, whose module is
+imported when the kind is met: ``pack_x(law, problem)`` gives the parts, without those that the
+problem holds, and ``unpack_x(parts, problem)`` the law.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from svidag import __version__
+from svidag.data import Scaling
 from svidag.problem import Problem
 
 
@@ -30,9 +31,9 @@ class Kind:
         """Whether a law is of this kind."""
         return self.law == f"{type(law).__module__}:{type(law).__name__}"
 
-    def pack(self, law: Any) -> dict[str, Any]:
+    def pack(self, law: Any, problem: Problem | None) -> dict[str, Any]:
         """The parts of a law."""
-        return self._function("pack")(law)
+        return self._function("pack")(law, problem)
 
     def unpack(self, parts: Mapping[str, Any], problem: Problem | None) -> Any:
         """The law of these parts."""
@@ -52,27 +53,29 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
         ),
         "orders": Kind("svidag.inference.order_law:OrderLaw", "svidag.io.graph_laws:orders"),
         "guide": Kind("svidag.inference.fitted:GuideLaw", "svidag.io.network_laws:guide"),
+        "linear": Kind("svidag.mechanisms.linear_law:LinearLaw", "svidag.io.collapsed_laws:linear"),
+        "wide": Kind("svidag.mechanisms.wide_law:WideLaw", "svidag.io.collapsed_laws:wide"),
         "networks": Kind("svidag.inference.fitted:NetworkLaw", "svidag.io.network_laws:networks"),
     }
 )
 """Every kind by its name in a file."""
 
 
-def pack(law: object) -> dict[str, Any] | None:
+def pack(law: object, problem: Problem | None) -> dict[str, Any] | None:
     """A law as its kind and its parts; no law is None.
 
     Examples
     --------
     >>> import numpy as np
     >>> from svidag.posterior import DrawnGraphs
-    >>> pack(DrawnGraphs(np.zeros((1, 2, 2), np.uint8), np.ones(1)))["kind"]
+    >>> pack(DrawnGraphs(np.zeros((1, 2, 2), np.uint8), np.ones(1)), None)["kind"]
     'graphs'
     """
     if law is None:
         return None
     for name, kind in KINDS.items():
         if kind.fits(law):
-            return {"kind": name, "parts": kind.pack(law)}
+            return {"kind": name, "parts": kind.pack(law, problem)}
     raise ValueError(
         f"a posterior with a {type(law).__module__}.{type(law).__name__} cannot be saved; "
         f"known kinds are {list(KINDS)}. Its draws can: "
@@ -99,3 +102,13 @@ def require_shape(array: Any, shape: tuple[int, ...], what: str) -> np.ndarray:
     if any(wanted not in (-1, found) for wanted, found in zip(shape, array.shape, strict=True)):
         raise ValueError(f"{what} has the shape {array.shape}; expected {shape}")
     return array
+
+
+def pack_scaling(scaling: Scaling | None) -> tuple[np.ndarray, np.ndarray] | None:
+    """Centre and scale of every column."""
+    return None if scaling is None else (scaling.centre, scaling.scale)
+
+
+def unpack_scaling(parts: tuple[np.ndarray, np.ndarray] | None) -> Scaling | None:
+    """The units of the table."""
+    return None if parts is None else Scaling(*parts)

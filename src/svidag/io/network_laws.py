@@ -19,16 +19,16 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
-from svidag.data import Scaling
 from svidag.guide import BernoulliGuide, FlowGuide, FlowSettings, MeanFieldGuide
 from svidag.inference.fitted import GuideLaw, NetworkLaw
 from svidag.inference.published import GaussianOrders
+from svidag.io.laws import pack_scaling, unpack_scaling
 from svidag.mechanisms.mlp import MLPMechanism
 from svidag.objective import Beliefs, Networks
 from svidag.problem import Problem
 
 
-def pack_guide(law: GuideLaw) -> dict[str, Any]:
+def pack_guide(law: GuideLaw, problem: Problem | None) -> dict[str, Any]:
     """Networks, orders and beliefs."""
     orders = law.orders
     if isinstance(orders, GaussianOrders):
@@ -52,16 +52,14 @@ def unpack_guide(parts: Mapping[str, Any], problem: Problem | None) -> GuideLaw:
     return GuideLaw(_unpack_networks(parts["networks"]), orders, beliefs)
 
 
-def pack_networks(law: NetworkLaw) -> dict[str, Any]:
+def pack_networks(law: NetworkLaw, problem: Problem | None) -> dict[str, Any]:
     """Networks, and the units of the table."""
-    scaling = None if law.scaling is None else (law.scaling.centre, law.scaling.scale)
-    return {"networks": _pack_networks(law.networks), "scaling": scaling}
+    return {"networks": _pack_networks(law.networks), "scaling": pack_scaling(law.scaling)}
 
 
 def unpack_networks(parts: Mapping[str, Any], problem: Problem | None) -> NetworkLaw:
     """The guide over parameters."""
-    scaling = None if parts["scaling"] is None else Scaling(*parts["scaling"])
-    return NetworkLaw(_unpack_networks(parts["networks"]), scaling)
+    return NetworkLaw(_unpack_networks(parts["networks"]), unpack_scaling(parts["scaling"]))
 
 
 def _pack_networks(networks: Networks) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import jax
 import numpy as np
 
 from svidag import __version__
-from svidag.data import Dataset, Scaling
+from svidag.data import Dataset
 from svidag.io import archive, laws
 from svidag.io.tree import Encoder, decode
 from svidag.posterior import Posterior
@@ -43,8 +43,8 @@ def save(posterior: Posterior, path: str | os.PathLike[str]) -> Path:
     content = {
         "provenance": _provenance(posterior),
         "names": list(posterior.names),
-        "law": encoder.encode(laws.pack(posterior.law)),
-        "mechanisms": encoder.encode(laws.pack(posterior.mechanisms)),
+        "law": encoder.encode(laws.pack(posterior.law, problem)),
+        "mechanisms": encoder.encode(laws.pack(posterior.mechanisms, problem)),
         "log_evidence": encoder.encode(posterior.log_evidence),
         "problem": None if problem is None else encoder.encode(_pack_problem(problem)),
         "diagnostics": encoder.encode(posterior.diagnostics, lenient=True),
@@ -145,13 +145,13 @@ def _provenance(posterior: Posterior) -> dict[str, Any]:
 
 
 def _pack_problem(problem: Problem) -> dict[str, Any]:
-    data, scaling, prior = problem.data, problem.scaling, problem.prior
+    data, prior = problem.data, problem.prior
     return {
         "names": data.names,
         "values": data.values,
         "intervened": data.intervened,
         "transforms": data.transforms,
-        "scaling": None if scaling is None else (scaling.centre, scaling.scale),
+        "scaling": laws.pack_scaling(problem.scaling),
         "prior": {name: getattr(prior, name) for name in _PRIOR},
         "findings": problem.findings,
         "original_checksum": problem.original_checksum,
@@ -167,6 +167,6 @@ def _unpack_problem(parts: Mapping[str, Any]) -> Problem:
     m = len(parts["names"])
     prior = {name: laws.require_shape(parts["prior"][name], (m, m), name) for name in _PRIOR}
     data = Dataset(parts["names"], parts["values"], parts["intervened"], parts["transforms"])
-    scaling = None if parts["scaling"] is None else Scaling(*parts["scaling"])
+    scaling = laws.unpack_scaling(parts["scaling"])
     edges = EdgePrior(data.names, **prior)
     return Problem(data, scaling, edges, parts["findings"], parts["original_checksum"])
