@@ -182,6 +182,20 @@ def test_neighbours_are_one_candidate_away_and_fit_the_order():
     assert found[0].tolist() == [0]
 
 
+def test_neighbours_keep_required_parents():
+    prior = Prior(required=[("a", "d")]).bind(NAMES)
+    model = LinearGaussian.from_values(sample())
+    blank = [NodeTable.empty(chosen) for chosen in everyone(4)]
+    sketched = grow(model, prior, blank, slack=np.inf, sketch=True)
+    tables = ScoreTables.assemble(sketched, prior)
+    graphs = np.zeros((1, 4, 4), dtype=np.uint8)
+    graphs[0, [0, 1], 3] = 1
+    wanted = neighbours(tables, graphs, np.array([[0, 1, 2, 3]]))
+    assert sorted(wanted[3]) == [0b001, 0b011, 0b111]
+    again = ScoreTables.assemble(fill(model, prior, sketched, wanted), prior)
+    assert again.log_evidence(np.array([3, 0, 1, 2])) == -np.inf
+
+
 def test_pressing_finds_the_parent_that_was_screened_out():
     model, beliefs = LinearGaussian.from_values(sample(300)), Prior().bind(NAMES)
     candidates = everyone(4)

@@ -49,7 +49,10 @@ def sketched_share(tables: ScoreTables, orders: Int[np.ndarray, "S m"]) -> float
 def neighbours(
     tables: ScoreTables, graphs: UInt8[np.ndarray, "S m m"], orders: Int[np.ndarray, "S m"]
 ) -> list[Int[np.ndarray, " _"]]:
-    """For each node, the masks not exact that are one candidate away from a drawn parent set."""
+    """For each node, the masks not exact that are one candidate away from a drawn parent set.
+
+    Required parents stay: a set without one has no weight, whatever its score.
+    """
     found = []
     for j, node in enumerate(tables.nodes):
         before = tables.predecessors(j, orders)
@@ -57,7 +60,10 @@ def neighbours(
         pairs = np.unique(np.stack([drawn, before], axis=1), axis=0)
         bits = 1 << np.arange(len(node.candidates))
         near = pairs[:, :1] ^ bits
-        fits = near & ~pairs[:, 1:] == 0
+        # Required parents are in every set that has a weight, and the least has no others.
+        scored = np.flatnonzero(np.isfinite(tables.weights[tables.cells(j)]))
+        needed = np.bitwise_and.reduce(scored) if len(scored) else 0
+        fits = (near & ~pairs[:, 1:] == 0) & (near & needed == needed)
         masks = np.unique(np.concatenate([near[fits], pairs[:, 0]]))
         found.append(masks[~np.isfinite(node.exact[masks])])
     return found
