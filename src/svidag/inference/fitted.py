@@ -95,7 +95,7 @@ class NetworkLaw(MechanismLaw):
     ) -> dict[str, np.ndarray]:
         """Weights, biases and log noise scales of all nodes, for standardised variables."""
         keys = jax.random.split(_key(seed), n)
-        drawn = draw_parameters(self.networks.mechanism, graph.astype(np.float32), keys)
+        drawn = draw_parameters(self.networks.mechanism, jnp.asarray(graph, jnp.float32), keys)
         return {
             jax.tree_util.keystr(path).lstrip("."): np.asarray(leaf)
             for path, leaf in jax.tree.leaves_with_path(drawn)
