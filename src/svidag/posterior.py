@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -23,6 +23,9 @@ from svidag.data import Dataset
 from svidag.graph import ancestors, cpdags, topological_order
 from svidag.mechanisms.law import MechanismLaw
 from svidag.problem import Problem
+
+if TYPE_CHECKING:
+    import svidag.effects
 
 DRAWS = 2000  # draws behind a summary that has no closed form: standard error at most 0.011
 
@@ -200,6 +203,81 @@ class Posterior:
             raise ValueError(f"rows must have the columns {self.names}; got {values.names}")
         terms = self._mechanisms().log_likelihood(self.sample(n, seed), values.values, seed)
         return logsumexp(terms, axis=0) - np.log(n)
+
+    def effect(
+        self,
+        cause: str,
+        effect: str,
+        change: Any = 1.0,
+        at: Any = None,
+        n: int = 1000,
+        seed: int = 0,
+        *,
+        holding: Any = None,
+        level: Any = 0.95,
+    ) -> svidag.effects.Effect:
+        """What moving the cause does to the mean of the effect, over graphs and parameters.
+
+        E[effect | do(cause = at + change)] − E[effect | do(cause = at)].
+
+        Parameters
+        ----------
+        cause, effect
+            Names of two variables.
+        change
+            By how much the cause is moved, in its units: those of the table, or of the transformed
+            column where the `Dataset` transforms it (a change of 1 in a log column is a factor e).
+        at
+            From where; by default from the mean of the rows in which it was not set from outside.
+            Of no concern to linear mechanisms.
+        n
+            Number of graphs drawn.
+        seed
+            The same seed gives the same draws.
+        holding
+            Other variables and the values at which they are held, which leaves the effect along
+            the paths that avoid them: ``{"mediator": 0.0}``.
+        level
+            Posterior probability of the reported interval.
+
+        Returns
+        -------
+        Effect
+            Mean, interval, the probability that no path leads from cause to effect, the
+            probability of each sign, and the spread due to graph and parameters.
+
+        Examples
+        --------
+        >>> import svidag
+        >>> example = svidag.datasets.two_node("linear", n=500)
+        >>> prior = svidag.Prior(required=[("x1", "x2")])
+        >>> posterior = svidag.exact.posterior(example.data, prior=prior)
+        >>> round(posterior.effect("x1", "x2").mean, 1)
+        1.0
+        """
+        from svidag.effects import total_effect
+
+        return total_effect(
+            self, cause, effect, change=change, at=at, holding=holding, n=n, seed=seed, level=level
+        )
+
+    def do(self, values: Any, n: int = 1000, seed: int = 0) -> pd.DataFrame:
+        """Draw n rows of all variables while some are held at given values.
+
+        Graph and parameters are drawn anew for each row. Values are in the units of the table, or
+        of the transformed columns where the `Dataset` transforms them. Two calls with the same
+        seed follow the same units, so that their rows may be compared one by one.
+
+        Examples
+        --------
+        >>> import svidag
+        >>> posterior = svidag.exact.posterior(svidag.datasets.two_node("linear", n=500).data)
+        >>> posterior.do({"x1": 2.0}, n=100).shape
+        (100, 2)
+        """
+        from svidag.effects import interventional
+
+        return interventional(self, values, n=n, seed=seed)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write everything to one file, in one step; `svidag.load` reads it back.

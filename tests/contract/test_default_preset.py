@@ -34,6 +34,16 @@ def test_linear_fit_agrees_with_the_exact_posterior():
     assert found.diagnostics["settled"]
 
 
+def test_nonlinear_fit_agrees_with_the_exact_posterior():
+    frame = table()
+    frame["d"] += np.abs(frame["a"])
+    found = fit(frame, mechanism="nonlinear", units=16, seed=2)
+    exact = exact_posterior(frame, mechanism="nonlinear", units=16, seed=2)
+    assert found.edge_probabilities().to_numpy() == pytest.approx(
+        exact.edge_probabilities().to_numpy(), abs=0.04
+    )
+
+
 def test_hard_knowledge_and_interventions_agree_with_the_exact_posterior():
     frame = table()
     set_from_outside = np.zeros(frame.shape, dtype=bool)

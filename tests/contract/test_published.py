@@ -105,6 +105,16 @@ def test_names_diagnostics_and_status(published):
     assert diagnostics["compile_seconds"] >= 0
 
 
+def test_effects_and_interventions(published):
+    effect = published.effect("c", "a", change=0.5, n=20)
+    assert effect.draws.shape == (20, 2)
+    assert effect.probability_zero == 0  # c → a is required
+    assert (effect.draws != 0).all()
+    rows = published.do({"c": 2.0}, n=20)
+    assert (rows["c"] == 2.0).all()
+    assert np.isfinite(rows.to_numpy()).all()
+
+
 def test_parameters_and_predictions(published):
     graph = published.sample(1)[0]
     drawn = published.parameters(graph, n=5)

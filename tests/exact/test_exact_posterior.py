@@ -1,6 +1,7 @@
 """`svidag.exact` against the sum over all orders and all graphs, written out in loops."""
 
 import itertools
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from svidag import Prior
 from svidag.exact import structures
 from svidag.graph import are_dags
 from svidag.mechanisms.linear import LinearGaussian
+from svidag.mechanisms.wide import WideNetwork
 
 NAMES = ("a", "b", "c", "d")
 PRIORS = {
@@ -45,7 +47,7 @@ def table(intervene: bool, n: int = 40, m: int = 4):
     return x, mask
 
 
-def brute_force(x, mask, prior, graph_weights, standardise=True):
+def brute_force(x, mask, prior, graph_weights, standardise=True, build=None):
     """Sum over every order and, within it, every choice of parent sets."""
     m = x.shape[1]
     names = NAMES[:m] if m <= 4 else (*NAMES, "e")[:m]
@@ -53,12 +55,13 @@ def brute_force(x, mask, prior, graph_weights, standardise=True):
     data = svidag.Dataset.from_any(x, names=names, interventions=mask)
     if standardise:
         data, _ = data.standardise()
-    model = LinearGaussian.from_values(data.values, data.intervened)
+    model = (build or LinearGaussian.from_values)(data.values, intervened=data.intervened)
     score = {}
     for j in range(m):
         for parents in itertools.product((0, 1), repeat=m):
             if not parents[j]:
-                score[j, parents] = model.local_scores(j, np.array([parents]))[0]
+                family = np.array([j]), np.array([parents], dtype=bool)
+                score[j, parents] = model.family_scores(*family)[0]
     log_joint, log_prior = {}, {}
     for order in itertools.permutations(range(m)):
         choices = []
@@ -129,6 +132,28 @@ def test_five_variables_without_standardising(graph_weights):
     edges = np.einsum("k,kij->ij", probability, graphs.astype(float))
     np.testing.assert_allclose(posterior.edge_probabilities().to_numpy(), edges, atol=1e-9)
     assert posterior.log_evidence == pytest.approx(log_evidence, abs=1e-8)
+
+
+@pytest.mark.parametrize("graph_weights", ["order", "structure"])
+def test_nonlinear_mechanisms_equal_the_sum_over_all_orders(graph_weights):
+    x, mask = table(True)
+    x[:, 2] += np.abs(x[:, 0])
+    posterior = svidag.exact.posterior(
+        svidag.Dataset.from_any(x, names=NAMES, interventions=mask),
+        prior=PRIORS["unequal"],
+        mechanism="nonlinear",
+        graph_weights=graph_weights,
+        units=8,
+        seed=4,
+    )
+    build = partial(WideNetwork.from_values, names=NAMES, units=8, seed=4)
+    graphs, probability, log_evidence = brute_force(
+        x, mask, PRIORS["unequal"], graph_weights, build=build
+    )
+    edges = np.einsum("k,kij->ij", probability, graphs.astype(float))
+    np.testing.assert_allclose(posterior.edge_probabilities().to_numpy(), edges, atol=1e-9)
+    assert posterior.log_evidence == pytest.approx(log_evidence, abs=1e-8)
+    assert posterior.diagnostics["mechanism"] == "nonlinear"
 
 
 @pytest.mark.parametrize("kind", ["unequal", "mixed"])

@@ -10,7 +10,7 @@ from svidag.data import Dataset
 from svidag.graph import ancestors, random_dag
 from svidag.mechanisms.law import schedule
 from svidag.mechanisms.linear import LinearGaussian
-from svidag.mechanisms.linear_law import LinearLaw
+from svidag.mechanisms.linear_law import LinearEquations, LinearLaw
 from svidag.mechanisms.wide import PRECISIONS, WideNetwork, even_thresholds, named_directions
 from svidag.mechanisms.wide_law import WideLaw
 
@@ -242,10 +242,10 @@ def test_equal_graphs_have_independent_draws_that_repeat_with_the_seed(kind):
 
 
 def test_causes_come_before_effects_in_the_schedule():
-    rng = np.random.default_rng(0)
     graphs = np.stack([random_dag(7, 9, seed=k) for k in range(20)])
-    nodes = rng.random((20, 7)) < 0.7
-    for graph, chosen, turns in zip(graphs, nodes, schedule(graphs, nodes), strict=True):
+    nodes = np.random.default_rng(0).random((20, 7)) < 0.7
+    equations = LinearEquations(graphs, graphs * 1.0, np.zeros((20, 7)), np.ones((20, 7)))
+    for graph, chosen, turns in zip(graphs, nodes, schedule(equations.order, nodes), strict=True):
         assert sorted(turns[turns >= 0]) == list(np.flatnonzero(chosen))
         assert (turns[chosen.sum() :] == -1).all()
         place = {j: k for k, j in enumerate(turns) if j >= 0}

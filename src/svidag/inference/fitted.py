@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Array, Float, UInt8
 
 from svidag.data import Scaling
-from svidag.inference.network_equations import NetworkEquations
+from svidag.inference.network_equations import NetworkEquations, draw_parameters
 from svidag.inference.published import GaussianOrders, feasible_potentials
 from svidag.mechanisms.law import MechanismLaw
 from svidag.objective import Beliefs, Networks
@@ -27,6 +27,7 @@ from svidag.posterior import GraphLaw
 CHUNK = 500  # graphs drawn per compiled call
 AVERAGED = 4000  # draws of (r, γ) behind the edge probabilities
 ORDER_TRIES = 200  # rounds of redrawing orders that a required edge rules out
+_STREAM = 1 << 30  # keeps draws of parameters apart from those of graphs, which share the seed
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,9 +94,8 @@ class NetworkLaw(MechanismLaw):
         self, graph: UInt8[np.ndarray, "m m"], n: int, seed: int
     ) -> dict[str, np.ndarray]:
         """Weights, biases and log noise scales of all nodes, for standardised variables."""
-        guide = self.networks.mechanism.guide(jnp.asarray(graph, jnp.float32))
-        keys = jax.random.split(jax.random.key(seed), n)
-        drawn = jax.vmap(guide.sample)(keys)
+        keys = jax.random.split(_key(seed), n)
+        drawn = draw_parameters(self.networks.mechanism, jnp.asarray(graph, jnp.float32), keys)
         return {
             jax.tree_util.keystr(path).lstrip("."): np.asarray(leaf)
             for path, leaf in jax.tree.leaves_with_path(drawn)
@@ -103,5 +103,9 @@ class NetworkLaw(MechanismLaw):
 
     def draw(self, graphs: UInt8[np.ndarray, "S m m"], seed: int) -> NetworkEquations:
         """Draw θ once for each graph."""
-        keys = jax.random.split(jax.random.key(seed), len(graphs))
+        keys = jax.random.split(_key(seed), len(graphs))
         return NetworkEquations(graphs, self.networks.mechanism, keys, self.scaling)
+
+
+def _key(seed: int) -> Array:
+    return jax.random.fold_in(jax.random.key(seed), _STREAM)

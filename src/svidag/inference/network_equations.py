@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, UInt8
 
 from svidag.data import Scaling
 from svidag.mechanisms.law import Equations, schedule
-from svidag.mechanisms.mlp import MLPMechanism
+from svidag.mechanisms.mlp import MLPMechanism, Parameters
 
 _PARAMETERS_AT_ONCE = 4_000_000  # network parameters held at once: 16 MB
 _GRAPHS_AT_ONCE = 64  # at most; the last batch is filled up, so that all have one shape
@@ -49,7 +49,7 @@ class NetworkEquations(Equations):
         """Replace the chosen nodes by what their equations say, a batch of graphs at a time."""
         known = values if self.scaling is None else self.scaling.apply(values)
         known = np.where(np.isnan(known), 0.0, known).astype(np.float32)
-        turns = schedule(self.graphs, nodes)
+        turns = schedule(self.order, nodes)
         parts = [
             np.asarray(
                 _propagate(
@@ -72,6 +72,14 @@ class NetworkEquations(Equations):
         size = int(np.clip(room, 1, _GRAPHS_AT_ONCE))
         for start in range(0, len(self.graphs), size):
             yield np.minimum(np.arange(start, start + size), len(self.graphs) - 1)
+
+
+@eqx.filter_jit
+def draw_parameters(
+    mechanism: MLPMechanism, graph: Float[Array, "m m"], keys: Key[Array, " n"]
+) -> Parameters:
+    """θ ~ q(θ | A) of one graph, once for each key; the draws are the leading axis."""
+    return jax.vmap(mechanism.guide(graph).sample)(keys)
 
 
 @eqx.filter_jit

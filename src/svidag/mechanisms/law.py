@@ -11,6 +11,7 @@ draw, all in the units of the table. An intervention replaces an equation by a v
 from __future__ import annotations
 
 import abc
+from functools import cached_property
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, UInt8
@@ -29,6 +30,14 @@ class Equations(abc.ABC):
 
     graphs: UInt8[np.ndarray, "S m m"]
 
+    @cached_property
+    def order(self) -> Int[np.ndarray, "S m"]:
+        """The nodes of each graph, causes before effects.
+
+        A node has more ancestors than any of its ancestors, so their number sorts the nodes.
+        """
+        return np.argsort(ancestors(self.graphs).sum(axis=1), axis=1, kind="stable")
+
     @abc.abstractmethod
     def log_likelihood(self, rows: Float[np.ndarray, "N m"]) -> Float[np.ndarray, "S N"]:
         """log p(row | A_s, θ_s)."""
@@ -42,9 +51,9 @@ class Equations(abc.ABC):
     ) -> Float[np.ndarray, "S R m"]:
         """Replace the chosen nodes by what their equations say, causes before effects.
 
-        Nodes that are not chosen keep their values, whether set from outside or known from
-        before. `noise` is ε, standard normal and by node, so that two calls that share it follow
-        the same units through two interventions.
+        Nodes that are not chosen keep their values, whether set from outside, known from before,
+        or NaN where nothing depends on them. `noise` is ε, standard normal and by node, so that
+        two calls that share it follow the same units through two interventions.
         """
 
 
@@ -69,21 +78,16 @@ class MechanismLaw(abc.ABC):
 
 
 def schedule(
-    graphs: UInt8[np.ndarray, "S m m"], nodes: Bool[np.ndarray, "S m"]
+    order: Int[np.ndarray, "S m"], nodes: Bool[np.ndarray, "S m"]
 ) -> Int[np.ndarray, "S m"]:
-    """The chosen nodes of each graph, causes before effects, and then −1.
-
-    A node has more ancestors than any of its ancestors, so their number sorts the nodes.
+    """The chosen nodes of each graph in this order, and then −1.
 
     Examples
     --------
-    >>> chain = np.array([[[0, 0, 0], [1, 0, 0], [0, 1, 0]]], dtype=np.uint8)
-    >>> schedule(chain, np.array([[True, True, True]])).tolist()
-    [[2, 1, 0]]
-    >>> schedule(chain, np.array([[True, False, True]])).tolist()
+    >>> schedule(np.array([[2, 1, 0]]), np.array([[True, False, True]])).tolist()
     [[2, 0, -1]]
     """
-    m = graphs.shape[-1]
-    rank = np.where(nodes, ancestors(graphs).sum(axis=1), m)
-    order = np.argsort(rank, axis=1, kind="stable")
-    return np.where(np.take_along_axis(nodes, order, axis=1), order, -1)
+    chosen = np.take_along_axis(nodes, order, axis=1)
+    first = np.argsort(~chosen, axis=1, kind="stable")
+    turns = np.where(chosen, order, -1)
+    return np.take_along_axis(turns, first, axis=1)

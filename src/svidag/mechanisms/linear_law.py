@@ -61,9 +61,10 @@ class LinearEquations(Equations):
         nodes: Bool[np.ndarray, "S m"],
     ) -> Float[np.ndarray, "S R m"]:
         """Replace the chosen nodes by what their equations say: one triangular system a graph."""
-        drawn = self.intercept[:, None] + self.noise_sd[:, None] * noise
-        right = np.where(nodes[:, None], drawn, values)
-        return right @ np.linalg.inv(self._system(nodes))
+        own = self.intercept[:, None] + self.noise_sd[:, None] * noise
+        known = np.where(np.isnan(values), 0.0, values)
+        solved = np.where(nodes[:, None], own, known) @ np.linalg.inv(self._system(nodes))
+        return np.where(nodes[:, None], solved, values)
 
     def total_effects(
         self, nodes: Bool[np.ndarray, "S m"] | None = None

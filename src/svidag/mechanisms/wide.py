@@ -128,6 +128,15 @@ class WideNetwork:
         on_all_cores(work, tasks)
         return scores
 
+    def score_tables(self) -> Float[np.ndarray, "m subsets"]:
+        """f_j(S) for every node and every subset S, indexed by bit mask; −∞ where j ∈ S."""
+        codes = np.arange(2**self.m)
+        members = (codes[:, None] >> np.arange(self.m)) & 1 == 1
+        without, nodes = np.nonzero(~members)
+        table = np.full((self.m, 2**self.m), -np.inf)
+        table[nodes, without] = self.family_scores(nodes, members[without])
+        return table
+
     def _evidence(
         self,
         parents: Int[np.ndarray, " l"],

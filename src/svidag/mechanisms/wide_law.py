@@ -80,7 +80,7 @@ class WideEquations(Equations):
     ) -> Float[np.ndarray, "S R m"]:
         """Replace the chosen nodes by what their equations say, one of each graph at a time."""
         result = values.copy()
-        turns = schedule(self.graphs, nodes)
+        turns = schedule(self.order, nodes)
         step = max(1, _UNITS_AT_ONCE // max(1, values.shape[1] * len(self.thresholds)))
 
         def work(start: int) -> None:
