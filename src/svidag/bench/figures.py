@@ -18,7 +18,12 @@ from svidag.bench.tables import GOAL, figure, tables
 from svidag.metrics import expected_calibration_error, reliability
 
 METRICS = ("brier", "e_shd", "e_f1", "auroc")
-STYLE: Any = {"font.size": 9, "svg.hashsalt": "svidag", "axes.spines.top": False}
+STYLE: Any = {
+    "font.size": 9,
+    "svg.hashsalt": "svidag",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+}
 
 
 def plot(study: Study, rows: Mapping[str, Row], published: Path, out: Path) -> list[Path]:
@@ -54,12 +59,12 @@ def _curves(study: Study, rows: Mapping[str, Row], published: Path) -> Iterator[
 def _panels(lines: list[Line], x: str, title: str) -> Figure:
     with rc_context(STYLE):
         picture = Figure(figsize=(11, 2.9), layout="constrained")
-        picture.suptitle(title)
+        picture.suptitle(f"{title}; dashed: published")
         axes = picture.subplots(1, len(METRICS))
         for ax, metric in zip(axes, METRICS, strict=True):
             _draw_curves(ax, lines, x, metric)
         handles, labels = axes[0].get_legend_handles_labels()
-        picture.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 6))
+        picture.legend(handles, labels, loc="outside lower center", ncols=8, frameon=False)
     return picture
 
 
@@ -88,7 +93,7 @@ def _draw_curves(ax: Axes, lines: list[Line], x: str, metric: str) -> None:
 
 def _label(line: Line) -> str:
     if line.get("published"):
-        return f"{line['method']} (published)"
+        return line["method"].split(",")[0]
     return " ".join(filter(None, [line["method"], line.get("prior", "")]))
 
 
