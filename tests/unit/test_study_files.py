@@ -1,6 +1,7 @@
 """A study file becomes cells; whatever is wrong with it is named with its key and line."""
 
 import dataclasses
+import json
 from pathlib import Path
 
 import numpy as np
@@ -187,6 +188,13 @@ def test_a_cell_is_a_pure_function_of_its_content():
     first, second = compute(cell), compute(Cell.from_dict(cell.to_dict()))
     assert first["figures"] == second["figures"]
     assert first["figures"]["exact"][0]["mean_error"] < 0.05
+
+
+def test_a_figure_that_is_undefined_is_null_in_the_row():
+    data = {"source": "synthetic", "m": 3, "edges": 0, "n": 20}
+    row = compute(Cell(data=data, method={"method": "exact"}, levels=("dag",), draws=10))
+    assert [record["auroc"] for record in row["figures"]["scores"]] == [None, None]
+    json.dumps(row, allow_nan=False)
 
 
 @pytest.mark.parametrize("path", sorted(STUDIES.glob("*.toml")), ids=lambda path: path.stem)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 import platform
 import sys
 import time
@@ -158,6 +159,7 @@ def compute(cell: Cell) -> dict[str, Any]:
             "diagnostics": {k: v for k, v in diagnostics.items() if _scalar(v)},
             "warnings": sorted({f"{w.category.__name__}: {w.message}"[:200] for w in told})[:5],
             "versions": versions(),
+            "cores": os.cpu_count(),
         }
     )
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
@@ -11,6 +12,15 @@ from rich.markup import escape
 
 app = typer.Typer(help="Run studies and make their tables and figures.", no_args_is_help=True)
 console = Console()
+
+
+class Layout(StrEnum):
+    """How a table is written."""
+
+    md = "md"
+    latex = "latex"
+    csv = "csv"
+
 
 StudyArgument = Annotated[
     str, typer.Argument(help="A study file, or the name of one in the folder studies.")
@@ -69,6 +79,84 @@ def run(
             console.print(f"[red]failed[/] {escape(failure['name'])}: {escape(failure['error'])}")
     if tally.failed:
         raise typer.Exit(1)
+
+
+@app.command()
+def table(
+    study: StudyArgument,
+    quick: QuickOption = False,
+    layout: Annotated[
+        Layout, typer.Option("--format", help="Markdown, LaTeX, or CSV with everything.")
+    ] = Layout.md,
+    results: ResultsOption = Path("results"),
+) -> None:
+    """Print the tables of a study, published figures beside ours."""
+    from svidag.bench.rows import Store
+    from svidag.bench.tables import FORMATS, tables
+
+    found = _study(study, quick)
+    rows = Store.of(results, found.name, quick).rows()
+    shown = list(tables(found, rows, results / "published"))
+    if not shown:
+        _fail(f"no rows yet: svidag bench run {study}{' --quick' if quick else ''}")
+    for each in shown:
+        typer.echo(FORMATS[layout.value](each) + "\n")
+
+
+@app.command()
+def plot(
+    study: StudyArgument,
+    quick: QuickOption = False,
+    results: ResultsOption = Path("results"),
+) -> None:
+    """Draw the curves of a study as PNG and SVG, beside its rows."""
+    from svidag.bench.figures import plot as draw
+    from svidag.bench.rows import Store
+
+    found = _study(study, quick)
+    store = Store.of(results, found.name, quick)
+    files = draw(found, store.rows(), results / "published", store.folder / "figures")
+    if not files:
+        _fail("nothing to draw: no rows of scores over several sizes, or of forecasts")
+    for path in files:
+        typer.echo(str(path))
+
+
+@app.command()
+def pack(
+    study: StudyArgument,
+    results: ResultsOption = Path("results"),
+) -> None:
+    """Gather the rows of a study in one file, leaving out those it no longer asks for."""
+    from svidag.bench.rows import Store
+
+    found = _study(study, False)
+    store = Store.of(results, found.name, False)
+    count = store.pack({cell.digest for cell in found.cells})
+    typer.echo(f"{count} rows in {store.folder / 'rows.jsonl'}")
+
+
+@app.command()
+def docs(
+    out: Annotated[Path, typer.Option("-o", help="The page to write.")] = Path(
+        "docs/benchmarks.md"
+    ),
+    quick: QuickOption = False,
+    results: ResultsOption = Path("results"),
+) -> None:
+    """Write the page of all studies in the folder studies that have rows."""
+    from svidag.bench.page import page
+
+    names = sorted(path.stem for path in Path("studies").glob("*.toml"))
+    text = page([_study(name, quick) for name in names], results, out)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(text, encoding="utf-8")
+    typer.echo(str(out))
+
+
+def _fail(message: str) -> NoReturn:
+    typer.echo(message, err=True)
+    raise typer.Exit(1)
 
 
 def _executor(

@@ -91,7 +91,8 @@ def _read_all(folder: Path) -> Iterator[Row]:
 
 
 def _write(path: Path, row: Row) -> None:
-    _write_text(path, json.dumps(row, ensure_ascii=False, sort_keys=True, indent=1) + "\n")
+    text = json.dumps(row, ensure_ascii=False, sort_keys=True, allow_nan=False, indent=1)
+    _write_text(path, text + "\n")
 
 
 def _write_text(path: Path, text: str) -> None:

@@ -45,6 +45,7 @@ from pathlib import Path
 from typing import Any
 
 from svidag.bench.cell import PARTS, Cell, measure
+from svidag.bench.measures import CONVENTIONS
 from svidag.bench.parts import combinations, found, read_parts
 from svidag.bench.schema import Source, StudyError, Table, suggest
 
@@ -74,6 +75,31 @@ class Limits:
 
 
 @dataclass(frozen=True)
+class Presentation:
+    """How the results of a study are shown: ``[show]``.
+
+    Attributes
+    ----------
+    levels
+        The level at which each data set is scored; all levels for those not named.
+    conventions
+        Conventions shown, of ``"standard"`` and ``"reference"``.
+    columns
+        Figures shown; by default those of the measure.
+    published
+        Files of published figures to stand beside.
+    x
+        The option along the horizontal axis of a plot.
+    """
+
+    levels: Mapping[str, str]
+    conventions: tuple[str, ...]
+    columns: tuple[str, ...]
+    published: tuple[str, ...]
+    x: str
+
+
+@dataclass(frozen=True)
 class Block:
     """Which parts meet, and how often."""
 
@@ -100,8 +126,10 @@ class Study:
         Of every cell.
     folder
         Where the file is; modules beside it can be named as ``module:attribute``.
-    table, plot
-        What the study says about its presentation.
+    quick
+        Whether these are the cells of the quick size.
+    show
+        How its results are presented.
 
     Examples
     --------
@@ -133,8 +161,7 @@ class Study:
     limits: Limits
     folder: Path
     quick: bool
-    table: Mapping[str, Any]
-    plot: Mapping[str, Any]
+    show: Presentation
 
     @classmethod
     def read(cls, path: str | Path, *, quick: bool = False) -> Study:
@@ -171,12 +198,16 @@ class Study:
             limits=_limits(table),
             folder=source.path.resolve().parent,
             quick=quick,
-            table=dict(table.table("table").values),
-            plot=dict(table.table("plot").values),
+            show=_presentation(table.table("show"), parts["data"]),
         )
         table.close()
         used.close()
         return study
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """Every measure that some cell asks for."""
+        return tuple(dict.fromkeys(name for cell in self.cells for name in cell.measures))
 
     def select(self, pattern: str | None) -> tuple[Cell, ...]:
         """The cells whose name contains the pattern, or matches it if it has ``*`` or ``?``."""
@@ -247,6 +278,23 @@ def _limits(table: Table) -> Limits:
     )
     stated.close()
     return limits
+
+
+def _presentation(table: Table, data: Mapping[str, Any]) -> Presentation:
+    levels = table.table("levels")
+    for name in levels.values:
+        _check_known(levels, name, [name], data)
+        _check_known(levels, name, [levels.take(name)], LEVELS)
+    shown = Presentation(
+        dict(levels.values),
+        table.words("conventions", CONVENTIONS),
+        table.words("columns", ()),
+        table.words("published", ()),
+        table.text("x", "n"),
+    )
+    _check_known(table, "conventions", shown.conventions, CONVENTIONS)
+    table.close()
+    return shown
 
 
 def _expand(

@@ -1,0 +1,254 @@
+"""Summaries as text: Markdown, LaTeX or CSV, with published figures beside ours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+import pandas as pd
+
+from svidag.bench import published
+from svidag.bench.cell import PARTS
+from svidag.bench.rows import Row
+from svidag.bench.study import Study
+from svidag.bench.summary import Line, costs, summarise
+
+GOAL = "goal"
+"""The method name of figures that were set as an aim beforehand."""
+
+MEASURED = ("level", "convention", "truth")
+"""Dimensions that come from a measure rather than from the study."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """How a figure is shown: its heading, its digits, and whether more (1) or less (−1) is better.
+
+    `scale` multiplies what is shown.
+    """
+
+    heading: str
+    digits: int
+    better: int = 0
+    scale: float = 1.0
+
+
+FIGURES: Mapping[str, Figure] = MappingProxyType(
+    {
+        "brier": Figure("Brier", 4, -1),
+        "e_shd": Figure("E-SHD", 2, -1),
+        "e_f1": Figure("E-F1", 3, 1),
+        "auroc": Figure("AUROC", 4, 1),
+        "mec_coverage": Figure("MEC coverage", 3, 1),
+        "mec_mass": Figure("MEC mass", 3, 1),
+        "mec_size": Figure("MEC size", 1),
+        "forward": Figure("→, %", 1, scale=100.0),
+        "backward": Figure("←, %", 1, scale=100.0),
+        "none": Figure("no arrow, %", 1, scale=100.0),
+        "mean_error": Figure("mean error", 4, -1),
+        "worst_error": Figure("worst error", 3, -1),
+        "draws_error": Figure("worst error of draws", 3, -1),
+        "ece": Figure("calibration error", 4, -1),
+        "band_low": Figure("band, from", 4),
+        "band_high": Figure("band, to", 4),
+        "verdict": Figure("band", 0),
+        "mean_forecast": Figure("mean forecast", 3),
+        "frequency": Figure("frequency", 3),
+        "seconds": Figure("fit, s", 1, -1),
+        "compile_seconds": Figure("of it compiling, s", 1),
+        "total_seconds": Figure("whole process, s", 1),
+        "peak_gb": Figure("peak memory, GB", 2),
+    }
+)
+
+SHOWN: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "scores": ("brier", "e_shd", "e_f1", "auroc", "seconds"),
+        "truths": ("brier", "e_shd", "e_f1", "auroc"),
+        "mec": ("mec_coverage", "mec_mass", "mec_size", "seconds"),
+        "shares": ("forward", "backward", "none", "seconds"),
+        "exact": ("mean_error", "worst_error", "draws_error", "seconds"),
+        "forecasts": ("ece", "band_low", "band_high", "verdict", "brier", "seconds"),
+        "costs": ("seconds", "compile_seconds", "total_seconds", "peak_gb"),
+    }
+)
+"""Figures of each measure; another measure shows all that it has."""
+
+
+@dataclass(frozen=True, eq=False)
+class StudyTable:
+    """One table: its name, its lines, and which entries are dimensions and which are figures."""
+
+    name: str
+    lines: list[Line]
+    dimensions: tuple[str, ...]
+    figures: tuple[str, ...]
+
+    def settings(self) -> list[list[Line]]:
+        """The lines that compete: same data, size, level, convention and truth."""
+        places = [name for name in self.dimensions if name not in ("method", "prior")]
+        found: dict[tuple, list[Line]] = {}
+        for line in self.lines:
+            found.setdefault(_key(line, places), []).append(line)
+        return list(found.values())
+
+
+def tables(study: Study, rows: Mapping[str, Row], folder: Path) -> Iterator[StudyTable]:
+    """Every table of a study that has rows: one for each measure, and one of costs.
+
+    `folder` holds the published figures.
+    """
+    theirs = published.read(folder, study.show.published)
+    for name in study.measures:
+        ours = [line for line in summarise(study, rows, name) if _wanted(line, study)]
+        if ours:
+            yield _table(name, _beside(ours, theirs, name), study)
+    spent = costs(study, rows)
+    if spent:
+        yield _table("costs", _beside(spent, theirs, "costs"), study)
+
+
+def _wanted(line: Line, study: Study) -> bool:
+    """Whether the study shows this level and convention."""
+    if "level" not in line:
+        return True
+    level = study.show.levels.get(line["data"], line["level"])
+    return line["level"] == level and line["convention"] in study.show.conventions
+
+
+def _beside(ours: list[Line], theirs: list[Line], name: str) -> list[Line]:
+    """Ours, each setting followed by the published lines about it."""
+    theirs = [line for line in theirs if line.get("measure", "scores") == name]
+    places = [k for k in ("data", "n", *MEASURED, "prior") if any(k in line for line in theirs)]
+    groups: dict[tuple, list[Line]] = {}
+    for line in ours:
+        groups.setdefault(_key(line, places), []).append(line)
+    for line in theirs:
+        if _key(line, places) in groups:
+            groups[_key(line, places)].append(line)
+    return [line for group in groups.values() for line in group]
+
+
+def _key(line: Line, places: Sequence[str]) -> tuple:
+    return tuple(line.get(name) for name in places)
+
+
+def _table(name: str, lines: list[Line], study: Study) -> StudyTable:
+    known = study.show.columns or SHOWN.get(name, ())
+    present = dict.fromkeys(k for line in lines for k, v in line.items() if v is not None)
+    figures = [figure for figure in known if figure in present]
+    if not figures:
+        figures = [k for k in present if f"{k}_se" in present]
+    options = dict.fromkeys(label for cell in study.cells for label in cell.labels)
+    options |= {study.show.x: None}
+    places = ["data", *(k for k in options if k not in PARTS), *MEASURED, "method", "prior"]
+    varied = [k for k in places if len({line.get(k) or None for line in lines}) > 1]
+    dimensions = [k for k in places if k in varied or k in ("data", "method")]
+    return StudyTable(name, lines, tuple(dimensions), tuple(figures))
+
+
+def markdown(table: StudyTable) -> str:
+    """A Markdown table; the best of each setting in bold."""
+    head, body = _cells(table, lambda text: f"**{text}**", " ± ")
+    lines = ["| " + " | ".join(line) + " |" for line in [head, *body]]
+    return "\n".join([lines[0], "|" + "---|" * len(head), *lines[1:]])
+
+
+def latex(table: StudyTable) -> str:
+    """A LaTeX tabular with booktabs rules."""
+    head, body = _cells(table, lambda text: rf"\textbf{{{text}}}", r" $\pm$ ")
+    alignment = "l" * len(table.dimensions) + "r" * (len(head) - len(table.dimensions))
+    lines = [" & ".join(map(_escaped, line)) + r" \\" for line in [head, *body]]
+    return "\n".join(
+        [
+            rf"\begin{{tabular}}{{{alignment}}}",
+            r"\toprule",
+            lines[0],
+            r"\midrule",
+            *lines[1:],
+            r"\bottomrule",
+            r"\end{tabular}",
+        ]
+    )
+
+
+def csv(table: StudyTable) -> str:
+    """Everything that is known, one column for each figure and its standard error."""
+    return pd.DataFrame(table.lines).to_csv(index=False)
+
+
+FORMATS: Mapping[str, Callable[[StudyTable], str]] = MappingProxyType(
+    {"md": markdown, "latex": latex, "csv": csv}
+)
+
+
+def _cells(
+    table: StudyTable, bold: Callable[[str], str], between: str
+) -> tuple[list[str], list[list[str]]]:
+    """Headings and lines as text."""
+    best = _best(table)
+    head = [*table.dimensions, *(figure(name).heading for name in table.figures), "replicates"]
+    body = []
+    for line in table.lines:
+        cells = [_dimension(line, name) for name in table.dimensions]
+        for name in table.figures:
+            text = shown(line, name, between)
+            cells.append(bold(text) if (id(line), name) in best else text)
+        body.append([*cells, _replicates(line)])
+    return head, body
+
+
+def _dimension(line: Line, name: str) -> str:
+    value = line.get(name)
+    theirs = name == "method" and line.get("published") and value != GOAL
+    return f"{value} (published)" if theirs else "" if value is None else str(value)
+
+
+def shown(line: Line, name: str, between: str = " ± ") -> str:
+    """A figure with its standard error, as text.
+
+    Examples
+    --------
+    >>> shown({"e_shd": 3.25, "e_shd_se": 0.5}, "e_shd")
+    '3.25 ± 0.50'
+    """
+    value, how = line.get(name), figure(name)
+    if value is None or isinstance(value, str):
+        return value or ""
+    error = line.get(f"{name}_se")
+    text = f"{how.scale * value:.{how.digits}f}"
+    return text if error is None else f"{text}{between}{how.scale * error:.{how.digits}f}"
+
+
+def _replicates(line: Line) -> str:
+    if "count" not in line:
+        return ""
+    count, asked = line["count"], line["asked"]
+    return str(count) if count == asked else f"{count} of {asked}"
+
+
+def figure(name: str) -> Figure:
+    """How a figure is shown."""
+    return FIGURES.get(name, Figure(name, 3))
+
+
+def _best(table: StudyTable) -> set[tuple[int, str]]:
+    """The lines and figures that are the best of their setting; goals take no part."""
+    found = set()
+    for setting in table.settings():
+        for name in table.figures:
+            better = figure(name).better
+            lines = [line for line in setting if line.get(name) is not None]
+            lines = [line for line in lines if line["method"] != GOAL]
+            if better and len(lines) > 1:
+                top = max(better * line[name] for line in lines)
+                found |= {(id(line), name) for line in lines if better * line[name] == top}
+    return found
+
+
+def _escaped(text: str) -> str:
+    for sign in "%_&#":
+        text = text.replace(sign, rf"\{sign}")
+    return text.replace("→", r"$\to$").replace("←", r"$\gets$")
