@@ -32,7 +32,7 @@ class Content:
     beliefs: sections.Beliefs | None
     data: sections.Data | None
     figures: tuple[tuple[str, str], ...]
-    lines: tuple[sections.Line, ...]
+    charts: tuple[sections.Chart, ...]
     provenance: tuple[tuple[str, str], ...]
     interventions: bool
 
@@ -67,7 +67,7 @@ def content(posterior: Posterior) -> Content:
         beliefs=sections.beliefs(posterior),
         data=sections.data(posterior),
         figures=tuple(sections.figures(posterior)),
-        lines=tuple(sections.lines(posterior)),
+        charts=tuple(sections.charts(posterior)),
         provenance=tuple(sections.provenance(posterior)),
         interventions=problem is not None and bool(problem.data.intervened.any()),
     )
