@@ -355,7 +355,7 @@ def _round(
     equations: Equations, question: Question, nodes: Involved, key: list[int]
 ) -> Float[np.ndarray, " S"]:
     """The mean difference between the same units under both interventions."""
-    noise = _even_noise(nodes.relevant.shape, key)
+    noise = even_noise(nodes.relevant.shape, key)
     before = np.broadcast_to(question.fixed, noise.shape)
     before = equations.propagate(before, noise, nodes.relevant)
     after = before.copy()
@@ -364,8 +364,14 @@ def _round(
     return (after - before)[..., question.effect].mean(axis=1)
 
 
-def _even_noise(shape: tuple[int, int], key: list[int]) -> Float[np.ndarray, "S R m"]:
-    """Standard normals that fill space evenly over units, shifted at random for every draw."""
+def even_noise(shape: tuple[int, int], key: list[int]) -> Float[np.ndarray, "S R m"]:
+    """Standard normals that fill space evenly over units, shifted at random for every draw.
+
+    Examples
+    --------
+    >>> even_noise((3, 2), [0]).shape
+    (3, 32, 2)
+    """
     points = qmc.Sobol(shape[1], scramble=False).random(UNITS)
     shift = np.random.default_rng(key).random((shape[0], 1, shape[1]))
     tiny = np.finfo(float).eps

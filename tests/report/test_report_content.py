@@ -83,13 +83,15 @@ def test_traces_become_lines(posterior):
         "edges": np.array([1.0, np.nan, 3.0]),
         "empty": np.zeros(0),
     }
-    facts = MappingProxyType({"trace": trace})
-    bound, edges = sections.lines(dataclasses.replace(posterior, diagnostics=facts))
+    chains = np.array([[0.0, 1.0], [0.5, 2.0]])
+    facts = MappingProxyType({"trace": trace, "log_evidence_trace": chains})
+    bound, edges, evidence = sections.charts(dataclasses.replace(posterior, diagnostics=facts))
     assert bound.name == "Bound (ELBO)"
-    assert bound.points[0] == (0.0, 0.0)
-    assert bound.points[-1] == (1.0, 1.0)
-    assert len(bound.points) <= sections.POINTS
-    assert edges.points == ((0.0, 0.0), (1.0, 1.0))
+    assert bound.lines[0][0] == (0.0, 0.0)
+    assert bound.lines[0][-1] == (1.0, 1.0)
+    assert len(bound.lines[0]) <= sections.POINTS
+    assert edges.lines == (((0.0, 0.0), (1.0, 1.0)),)
+    assert evidence.lines == (((0.0, 0.0), (1.0, 0.5)), ((0.0, 0.25), (1.0, 1.0)))
 
 
 def test_provenance_names_seed_settings_and_checksum(posterior):
@@ -124,7 +126,7 @@ def test_embedded_data_cannot_leave_their_element():
 
 @pytest.mark.parametrize(
     ("path", "message"),
-    [("x.txt", "must end in .html"), ("missing/x.html", "no directory"), ("dir.html", "directory")],
+    [("x.txt", "must end in .html"), ("dir.html", "is a directory")],
 )
 def test_a_bad_path_is_told(posterior, tmp_path, path, message):
     (tmp_path / "dir.html").mkdir()
@@ -139,11 +141,18 @@ def test_a_failed_report_leaves_the_old_one(posterior, tmp_path, monkeypatch):
     def fail(*_):
         raise OSError("no space")
 
-    monkeypatch.setattr("svidag.report.os.replace", fail)
+    monkeypatch.setattr("svidag.atomic.os.replace", fail)
     with pytest.raises(OSError, match="no space"):
         posterior.report(path)
     assert path.read_bytes() == before
     assert [path] == list(tmp_path.iterdir())
+
+
+def test_a_saved_posterior_gives_the_same_report(posterior, tmp_path):
+    posterior.save(tmp_path / "run.svidag")
+    again = svidag.load(tmp_path / "run.svidag")
+    before = posterior.report(tmp_path / "before.html").read_bytes()
+    assert again.report(tmp_path / "new" / "after.html").read_bytes() == before
 
 
 def test_a_posterior_without_its_problem_is_reported(posterior, tmp_path):

@@ -232,12 +232,27 @@ def test_the_matrix_tells_its_cells(visit, eleven):
     assert text.startswith(f"{eleven.names[i]} → {eleven.names[j]}: ")
 
 
+def test_effects_follow_the_chosen_cause(visit, contents):
+    found, names = contents["eleven"].effects, contents["eleven"].names
+    page = visit("eleven")
+    rows = page.locator("#effect-table tbody tr")
+    for cause in (2, 7):
+        page.select_option("#cause", str(cause))
+        told = {row.locator("bdi").text_content() for row in rows.all()}
+        moved = (found.zero[cause] < 0.99).nonzero()[0]
+        assert told == {names[j] for j in moved if j != cause}
+        assert names[cause] in page.text_content("#effect-note")
+    page.select_option("#focus", "4")
+    assert page.input_value("#cause") == "4"
+
+
 def test_names_stay_text(visit):
     page = visit("hostile")
     page.focus("#threshold")
     page.keyboard.press("Home")
     for k in range(len(HOSTILE)):
         page.select_option("#focus", str(k))
+        page.select_option("#cause", str(k))
     page.select_option("#focus", "")
     page.hover('.matrix td[data-i="0"][data-j="1"]')
     assert page.evaluate("window.hit") is None

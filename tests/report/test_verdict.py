@@ -153,6 +153,44 @@ def test_two_values_call_for_care(table):
     assert "‘a’" in found.reasons[0].text
 
 
+def test_noise_that_is_not_gaussian_calls_for_care(table):
+    rng = np.random.default_rng(1)
+    heavy = table.assign(b=table["a"] + rng.standard_t(3, size=300))
+    found = judge(svidag.exact.posterior(heavy))
+    assert found.level is Level.CAREFUL
+    assert "noise of ‘b’" in found.reasons[0].text
+
+
+def test_a_bent_relation_calls_for_care_of_linear_mechanisms_only(table):
+    posterior = svidag.exact.posterior(table.assign(b=table["b"] + table["a"] + table["a"] ** 2))
+    assert any("‘b’" in r.text and "straight" in r.text for r in judge(posterior).reasons)
+    other = with_facts(posterior, **{**CHAINS, "mechanism": "nonlinear"}, half_disagreement=0.0)
+    assert judge(other).level is Level.TRUST
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_linear_gaussian_data_are_not_suspected(seed):
+    example = svidag.datasets.synthetic(m=6, edges=8, n=200, seed=seed)
+    assert judge(svidag.exact.posterior(example.data)).level is Level.TRUST
+
+
+@pytest.mark.parametrize("knowledge", [{"required": [("a", "b")]}, {"forbidden": [("b", "a")]}])
+def test_broken_knowledge_is_not_trusted(table, knowledge):
+    posterior = svidag.exact.posterior(table, prior=svidag.Prior(**knowledge))
+    assert judge(posterior).level is Level.TRUST
+    backward = np.zeros((1, 4, 4), dtype=np.uint8)
+    backward[0, 1, 0] = 1
+    broken = dataclasses.replace(posterior, law=DrawnGraphs(backward, np.ones(1)))
+    assert judge(broken).level is Level.NOT
+    assert "the fit is wrong" in judge(broken).reasons[0].text
+
+
+def test_few_effective_orders_call_for_care(exact):
+    facts = {**CHAINS, "half_disagreement": 0.0}
+    assert judge(with_facts(exact, **facts, effective_orders=99.0)).level is Level.CAREFUL
+    assert judge(with_facts(exact, **facts, effective_orders=100.0)).level is Level.TRUST
+
+
 def test_the_worst_reason_comes_first_and_decides(exact):
     found = judge(with_facts(exact, half_disagreement=0.5, settled=True))
     assert found.level is Level.NOT

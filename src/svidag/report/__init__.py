@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from svidag.atomic import replacing
 from svidag.posterior import Posterior
 from svidag.report.content import content
 from svidag.report.render import render
@@ -21,7 +22,7 @@ def write(posterior: Posterior, path: str | os.PathLike[str]) -> Path:
     posterior
         Of any kind: exact, sampled, variational, read from disk, with or without its data.
     path
-        The file, ending in ``.html``; an existing one is replaced.
+        The file, ending in ``.html``; an existing one is replaced, missing directories are made.
 
     Examples
     --------
@@ -31,23 +32,10 @@ def write(posterior: Posterior, path: str | os.PathLike[str]) -> Path:
     >>> write(svidag.exact.posterior(example.data), path).name
     'report.html'
     """
-    path = _checked(path)
-    page = render(content(posterior)).encode("utf-8", "replace")
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
-        part.write_bytes(page)
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
-    return path
-
-
-def _checked(path: str | os.PathLike[str]) -> Path:
     path = Path(path)
     if path.suffix.lower() not in (".html", ".htm"):
         raise ValueError(f"path must end in .html, got {str(path)!r}")
-    if path.is_dir():
-        raise ValueError(f"path must be a file; {path} is a directory")
-    if not path.parent.is_dir():
-        raise ValueError(f"path is {str(path)!r}, but there is no directory {str(path.parent)!r}")
+    page = render(content(posterior)).encode("utf-8", "replace")
+    with replacing(path) as file:
+        file.write(page)
     return path

@@ -10,6 +10,7 @@ import numpy as np
 
 from svidag.posterior import Posterior
 from svidag.report import sections
+from svidag.report.effects import Effects, effects
 from svidag.report.layout import Layout, layered
 from svidag.report.pairs import Direction, Pair, Status, pairs
 from svidag.report.verdict import Verdict, judge
@@ -30,9 +31,10 @@ class Content:
     graphs: tuple[sections.Listed, ...]
     classes: tuple[sections.Listed, ...]
     beliefs: sections.Beliefs | None
+    effects: Effects | None
     data: sections.Data | None
     figures: tuple[tuple[str, str], ...]
-    lines: tuple[sections.Line, ...]
+    charts: tuple[sections.Chart, ...]
     provenance: tuple[tuple[str, str], ...]
     interventions: bool
 
@@ -65,16 +67,18 @@ def content(posterior: Posterior) -> Content:
         graphs=tuple(sections.graphs(posterior)),
         classes=tuple(sections.classes(classes)),
         beliefs=sections.beliefs(posterior),
+        effects=effects(posterior),
         data=sections.data(posterior),
         figures=tuple(sections.figures(posterior)),
-        lines=tuple(sections.lines(posterior)),
+        charts=tuple(sections.charts(posterior)),
         provenance=tuple(sections.provenance(posterior)),
         interventions=problem is not None and bool(problem.data.intervened.any()),
     )
 
 
 def drawing(content: Content) -> dict[str, Any]:
-    """What the page's own script draws: names, places, pairs, and graphs to choose from."""
+    """What the page's own script draws: names, places, pairs, graphs to choose from, effects."""
+    found = content.effects
     return {
         "names": list(content.names),
         "places": [list(place) for place in content.layout.places],
@@ -90,7 +94,18 @@ def drawing(content: Content) -> dict[str, Any]:
             for label, listed in (("graph", content.graphs), ("class", content.classes))
             for k, item in enumerate(listed, start=1)
         ],
+        "effects": None
+        if found is None
+        else {
+            name: _rounded(getattr(found, name))
+            for name in ("change", "mean", "low", "high", "zero")
+        },
     }
+
+
+def _rounded(values: np.ndarray) -> list[Any]:
+    """Four significant digits."""
+    return [_rounded(row) if isinstance(row, np.ndarray) else float(f"{row:.4g}") for row in values]
 
 
 def _drawn(pair: Pair, layout: Layout) -> dict[str, Any]:

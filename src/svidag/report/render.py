@@ -12,8 +12,9 @@ import jinja2
 from markupsafe import Markup
 
 from svidag.report.content import Content, drawing
+from svidag.report.effects import LEVEL
 
-SCRIPTS = ("graph.js", "focus.js", "tables.js", "main.js")
+SCRIPTS = ("graph.js", "focus.js", "tables.js", "effects.js", "main.js")
 STYLES = ("style.css",)
 HEAT_STEPS = 20
 
@@ -41,6 +42,8 @@ def render(content: Content) -> str:
     return environment.get_template("page.html").render(
         content=content,
         names=content.names,
+        level=LEVEL,
+        transformed=content.data is not None and any(c.transform for c in content.data.columns),
         script=Markup(script),
         style=Markup(style),
         policy=_policy(script, style),

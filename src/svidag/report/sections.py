@@ -210,6 +210,10 @@ LABELS = {
     "moved": "Share of moves that changed the order",
     "distinct_orders": "Distinct orders kept",
     "kept_orders": "Orders kept",
+    "effective_orders": "Independent orders they are worth",
+    "effective_distinct_orders": "Distinct orders, counted by their frequency",
+    "exchanged": "Share of exchanges between replicas accepted",
+    "sweeps": "Sweeps",
     "edge_disagreement": "Largest spread of an arrow between chains",
     "half_disagreement": "Largest difference of an arrow between halves of the chains",
     "scored_sets": "Parent sets scored",
@@ -226,7 +230,9 @@ LABELS = {
     "seconds": "Seconds in all",
 }
 """Diagnostics in words; what has none is shown by its own name."""
-ELSEWHERE = ("findings", "fingerprint", "settings", "trace", "standardised")
+ELSEWHERE = (
+    "findings", "fingerprint", "settings", "trace", "log_evidence_trace", "standardised",
+)  # fmt: skip
 
 
 def figures(posterior: Posterior) -> list[tuple[str, str]]:
@@ -264,11 +270,11 @@ def shown(value: Any) -> str:
 
 
 @dataclass(frozen=True)
-class Line:
-    """A trace as points of a small line, x and y in [0, 1] with y up."""
+class Chart:
+    """A trace, or one for each chain, as small lines of points in [0, 1]² with y up."""
 
     name: str
-    points: tuple[tuple[float, float], ...]
+    lines: tuple[tuple[tuple[float, float], ...], ...]
     low: float
     high: float
     last: float
@@ -286,28 +292,36 @@ TRACES = {
 }
 
 
-def lines(posterior: Posterior) -> list[Line]:
+def charts(posterior: Posterior) -> list[Chart]:
     """The traces of the fit."""
-    trace = posterior.diagnostics.get("trace", {})
-    return [
-        line
-        for name, values in trace.items()
-        for line in _line(TRACES.get(str(name), str(name)), np.asarray(values, dtype=float))
-    ]
+    traces = {
+        TRACES.get(str(name), str(name)): np.asarray(values, dtype=float)[None]
+        for name, values in posterior.diagnostics.get("trace", {}).items()
+    }
+    if "log_evidence_trace" in posterior.diagnostics:
+        by_chain = np.asarray(posterior.diagnostics["log_evidence_trace"], dtype=float)
+        traces["Log evidence of the orders, by chain"] = by_chain
+    return [chart for name, values in traces.items() for chart in _chart(name, values)]
 
 
-def _line(name: str, values: Float[np.ndarray, " steps"]) -> Iterator[Line]:
-    kept = np.unique(np.linspace(0, len(values) - 1, POINTS).astype(int)) if len(values) else []
-    finite = [(int(k), float(values[k])) for k in kept if math.isfinite(values[k])]
-    if len(finite) < 2:
+def _chart(name: str, values: Float[np.ndarray, "chains steps"]) -> Iterator[Chart]:
+    steps = values.shape[1]
+    if steps < 2 or not np.isfinite(values).any():
         return
-    heights = [y for _, y in finite]
-    low, high = min(heights), max(heights)
+    kept = np.unique(np.linspace(0, steps - 1, POINTS).astype(int))
+    low, high = float(np.nanmin(values[:, kept])), float(np.nanmax(values[:, kept]))
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return
     reach = (high - low) or 1.0
-    points = tuple(
-        (round(k / (len(values) - 1), 4), round((y - low) / reach, 4)) for k, y in finite
+    lines = tuple(
+        tuple(
+            (round(float(k) / (steps - 1), 4), round(float(chain[k] - low) / reach, 4))
+            for k in kept
+            if math.isfinite(chain[k])
+        )
+        for chain in values
     )
-    yield Line(name, points, low, high, heights[-1])
+    yield Chart(name, lines, low, high, float(values[:, -1].mean()))
 
 
 def provenance(posterior: Posterior) -> list[tuple[str, str]]:

@@ -16,9 +16,12 @@ import numpy as np
 
 from svidag.data import Finding
 from svidag.posterior import Posterior
+from svidag.report.misfit import misfit
 
 AGREEMENT, DISAGREEMENT = 0.05, 0.15
 """Largest difference of an arrow's probability between two halves of the chains."""
+ENOUGH_ORDERS = 100
+"""Effective orders of all chains together."""
 ENOUGH_DRAWS, TOO_FEW_DRAWS = 400, 100
 """Effective draws after reweighting: standard errors of a probability up to 0.025 and 0.05."""
 MANY_REJECTED = 0.05
@@ -27,6 +30,8 @@ CLIMBING = 0.02
 """Gain of the bound in the last tenth of the steps, as a share of the whole gain."""
 CLOSE_CALL = 3.0
 """Nats between two mechanisms below which the choice between them is not clear."""
+BROKEN = 1e-6
+"""Probability from which hard knowledge is broken; rounding stays below."""
 LISTED = 4
 """Columns named in a reason; the data section names them all."""
 
@@ -93,7 +98,7 @@ def judge(posterior: Posterior) -> Verdict:
     if not computed:
         text = "Nothing is recorded about how these graphs were computed."
         computed = [Reason(Level.CAREFUL, text)]
-    reasons = [*computed, *_choice(facts), *_data(posterior)]
+    reasons = [*computed, *_knowledge(posterior), *_choice(facts), *_data(posterior)]
     reasons.sort(key=lambda reason: -SEVERITY.index(reason.level))
     return Verdict(tuple(reasons), tuple(_assumptions(posterior)))
 
@@ -117,6 +122,10 @@ def _exact(facts: Mapping[str, Any]) -> Iterator[Reason]:
 def _chains(facts: Mapping[str, Any]) -> Iterator[Reason]:
     if "half_disagreement" in facts:
         yield _halves(float(facts["half_disagreement"]))
+    orders = float(facts.get("effective_orders", ENOUGH_ORDERS))
+    if orders < ENOUGH_ORDERS:
+        text = f"The chains are worth {orders:.0f} independent orders; run longer."
+        yield Reason(Level.CAREFUL, text)
     if "settled" in facts:
         yield (
             Reason(Level.TRUST, "The tables of possible parents hold all that the data ask for.")
@@ -190,6 +199,19 @@ def _bound(bound: np.ndarray) -> Reason:
     return Reason(Level.TRUST, "The bound (ELBO) had levelled off.")
 
 
+def _knowledge(posterior: Posterior) -> Iterator[Reason]:
+    """Hard knowledge holds in every draw, or something is wrong with the fit."""
+    if posterior.problem is None:
+        return
+    prior, edges = posterior.problem.prior, posterior.edge_probabilities().to_numpy()
+    broken = (prior.required & (edges < 1 - BROKEN)) | (~prior.allowed & (edges > BROKEN))
+    for i, j in np.argwhere(broken)[:LISTED]:
+        arrow = f"‘{posterior.names[i]}’ → ‘{posterior.names[j]}’"
+        kind = "required" if prior.required[i, j] else "ruled out"
+        text = f"{arrow} was {kind}, and has a probability of {edges[i, j]:.3f}: the fit is wrong."
+        yield Reason(Level.NOT, text)
+
+
 def _choice(facts: Mapping[str, Any]) -> Iterator[Reason]:
     margin = facts.get("mechanism_margin")
     if margin is not None and margin < CLOSE_CALL:
@@ -204,13 +226,25 @@ def _data(posterior: Posterior) -> Iterator[Reason]:
     standardised = posterior.diagnostics.get("standardised", False) or (
         posterior.problem is not None and posterior.problem.scaling is not None
     )
-    found = [f for f in findings(posterior) if not (standardised and f.kind == "varsortability")]
-    for kind, group in groupby(sorted(found, key=lambda f: f.kind), key=lambda f: f.kind):
+    told = [f for f in findings(posterior) if not (standardised and f.kind == "varsortability")]
+    for kind, group in groupby(sorted(told, key=lambda f: f.kind), key=lambda f: f.kind):
         yield from _finding_reasons(kind, list(group))
     if posterior.problem is None:
         yield Reason(Level.CAREFUL, "The data are not at hand, so that they cannot be judged.")
-    else:
-        yield from _discrete(posterior)
+        return
+    yield from _discrete(posterior)
+    found = misfit(posterior)
+    if found.rough:
+        yield Reason(
+            Level.CAREFUL,
+            f"Given their probable causes, the noise of {_some(found.rough)} is far from Gaussian.",
+        )
+    if found.bent:
+        yield Reason(
+            Level.CAREFUL,
+            f"The relation of {_some(found.bent)} to their causes is not a straight line, and the "
+            'model takes it for one: try mechanism="nonlinear".',
+        )
 
 
 PLURAL = {

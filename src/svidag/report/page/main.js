@@ -59,6 +59,9 @@ class Graph {
     new ResizeObserver(() => this.draw()).observe(this.svg);
   }
 
+  // Told which variable was chosen; the table of effects follows.
+  chosen() {}
+
   choose(node) {
     this.input.focus.value = node === this.focus ? "" : String(node);
     this.draw();
@@ -145,6 +148,7 @@ class Graph {
 
   draw() {
     const edges = this.edges(), focus = this.focus;
+    if (focus !== null) this.chosen(focus);
     this.at = this.arrangement(edges);
     const visible = edges.filter((edge) => this.at[edge.i] && this.at[edge.j]).sort((a, b) => a.s - b.s);
     for (const edge of visible) edge.ends = ends(edge, this.at, this.flow);
@@ -245,7 +249,11 @@ function start() {
   }
   startLists();
   startMatrix(data.names, (i, j) => edges.get(`${i} ${j}`) || 0);
-  new Graph(data);
+  const graph = new Graph(data);
+  if (data.effects) {
+    const table = new EffectTable(data.names, data.effects);
+    graph.chosen = (node) => table.choose(node);
+  }
 }
 
 start();
