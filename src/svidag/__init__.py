@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from svidag import datasets, exact, metrics
+    from svidag.comparison import compare
     from svidag.data import Dataset
     from svidag.inference.loop import FitError
     from svidag.io import load
@@ -21,6 +22,7 @@ __all__ = [
     "FitError",
     "Posterior",
     "Prior",
+    "compare",
     "datasets",
     "exact",
     "fit",
@@ -35,6 +37,7 @@ _HOMES = {
     "FitError": "svidag.inference.loop",
     "Posterior": "svidag.posterior",
     "Prior": "svidag.prior",
+    "compare": "svidag.comparison",
     "fit": "svidag.methods",
     "load": "svidag.io",
 }

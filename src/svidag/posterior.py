@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import abc
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -20,12 +21,14 @@ from jaxtyping import Float, UInt8
 from scipy.special import logsumexp
 
 from svidag.data import Dataset
+from svidag.data.columns import closest
 from svidag.graph import ancestors, cpdags, topological_order
 from svidag.mechanisms.law import MechanismLaw
 from svidag.problem import Problem
 
 if TYPE_CHECKING:
     import svidag.effects
+    from svidag.consensus import Consensus, RankedClass
 
 DRAWS = 2000  # draws behind a summary that has no closed form: standard error at most 0.011
 
@@ -185,6 +188,71 @@ class Posterior:
             probability=float(count.max() / n),
         )
 
+    def top_classes(self, k: int = 10, n: int = DRAWS, seed: int = 0) -> list[RankedClass]:
+        """Rank the k most probable Markov equivalence classes among those seen in n draws.
+
+        The probability of a class is summed over its members where the posterior knows theirs and
+        they are few; elsewhere it is the share of draws. Each says which.
+        """
+        from svidag.consensus import top_classes
+
+        return top_classes(self, k, n, seed)
+
+    def consensus(self, threshold: float = 0.5) -> Consensus:
+        """The DAG nearest to the draws: the one with the largest Σ (P(i → j) − threshold).
+
+        At ½ it has the least expected number of cells in which it differs from a draw, a reversed
+        arrow counting twice. A wrong arrow costs `threshold`, a missing one 1 − `threshold`. It
+        has every arrow that all draws have and none that no draw has, so it keeps hard knowledge.
+        """
+        from svidag.consensus import consensus
+
+        return consensus(self, threshold)
+
+    def probability_of(
+        self,
+        *,
+        path: Sequence[str] = (),
+        edges: Sequence[tuple[str, str]] = (),
+        absent: Sequence[tuple[str, str]] = (),
+        n: int = DRAWS,
+        seed: int = 0,
+    ) -> float:
+        """P(all of this holds in the graph at once | data).
+
+        A single arrow is answered as in `edge_probabilities`, all else by the share of n draws.
+
+        Parameters
+        ----------
+        path
+            Names of variables, each an immediate cause of the next.
+        edges, absent
+            Pairs (cause, effect) with, and without, an arrow.
+        n, seed
+            Draws; the standard error is at most ½/√n.
+
+        Examples
+        --------
+        >>> import svidag
+        >>> example = svidag.datasets.synthetic(m=4, edges=3, n=100, seed=1)
+        >>> posterior = svidag.exact.posterior(example.data)
+        >>> chain = posterior.probability_of(path=["x1", "x2", "x3"], absent=[("x1", "x3")])
+        >>> chain <= posterior.probability_of(path=["x1", "x2"])
+        True
+        """
+        if isinstance(path, str) or len(path) == 1:
+            raise ValueError(f"path must be a list of at least two names; got {path!r}")
+        present = [*pairwise(path), *edges]
+        if not present and not absent:
+            raise ValueError("say what should hold: a path, edges or absent")
+        here = [(self._index(a), self._index(b)) for a, b in present]
+        gone = [(self._index(a), self._index(b)) for a, b in absent]
+        if len(here) == 1 and not gone:
+            return float(self.law.edge_probabilities()[here[0]])
+        draws = self.sample(n, seed)
+        holds = [draws[:, i, j] == 1 for i, j in here] + [draws[:, i, j] == 0 for i, j in gone]
+        return float(np.all(holds, axis=0).mean())
+
     def parameters(
         self, graph: pd.DataFrame | np.ndarray, n: int = 100, seed: int = 0
     ) -> dict[str, np.ndarray]:
@@ -298,6 +366,12 @@ class Posterior:
         if self.mechanisms is None:
             raise ValueError("this posterior is over graphs alone: it has no mechanisms to draw")
         return self.mechanisms
+
+    def _index(self, name: str) -> int:
+        if name not in self.names:
+            hint = closest(str(name), self.names)
+            raise ValueError(f"{name!r} is no variable of this posterior{hint}")
+        return self.names.index(name)
 
     def _adjacency(self, graph: pd.DataFrame | np.ndarray) -> UInt8[np.ndarray, "m m"]:
         if isinstance(graph, pd.DataFrame):

@@ -25,6 +25,8 @@ from svidag.posterior import GraphLaw
 from svidag.prior import EdgePrior
 from svidag.scores import subset_sums
 
+_TERMS_AT_ONCE = 2**24  # of sums over the orders that agree with a graph: at most 128 MB
+
 
 @dataclass(frozen=True, eq=False)
 class ParentWeights:
@@ -127,9 +129,15 @@ class OrderLaw(GraphLaw):
 
     def log_probability(self, graphs: UInt8[np.ndarray, "S m m"]) -> Float[np.ndarray, " S"]:
         """log p(A | D): the graph's weight summed over the orders that agree with it."""
+        m = self.weights.m
         parents = subsets.codes(graphs.swapaxes(1, 2))
-        own = self.weights.sets[np.arange(self.weights.m), parents].sum(axis=1)
-        return own + log_consistent_orders(parents, self.weights.gaps) - self.after[0]
+        own = self.weights.sets[np.arange(m), parents].sum(axis=1)
+        step = max(1, _TERMS_AT_ONCE // (m * 2**m))
+        orders = [
+            log_consistent_orders(parents[start : start + step], self.weights.gaps)
+            for start in range(0, len(parents), step)
+        ]
+        return own + np.concatenate([np.empty(0), *orders]) - self.after[0]
 
     def _draw_predecessors(self, n: int, rng: np.random.Generator) -> Int[np.ndarray, "n m"]:
         m = self.weights.m
