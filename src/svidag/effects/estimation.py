@@ -79,7 +79,10 @@ def _round(
     equations: Equations, question: Question, nodes: Involved, key: list[int]
 ) -> Float[np.ndarray, " S"]:
     """The mean difference between the same units under both interventions."""
-    noise = _even_noise(nodes.relevant.shape, key)
+    draws, m = nodes.relevant.shape
+    used = np.flatnonzero(nodes.relevant.any(axis=0))
+    noise = np.zeros((draws, UNITS, m))
+    noise[:, :, used] = even_noise((draws, len(used)), key)
     before = np.broadcast_to(question.fixed, noise.shape)
     before = equations.propagate(before, noise, nodes.relevant)
     after = before.copy()
