@@ -230,6 +230,20 @@ def test_nodes_that_are_not_chosen_keep_their_values(kind):
 
 
 @pytest.mark.parametrize("kind", LAWS)
+def test_equations_that_nobody_needs_are_left_out_and_the_others_stay(kind):
+    build, law = LAWS[kind]
+    x, mask = table()
+    laws = law(build(x, mask), None)
+    graphs = np.repeat(GRAPH[None], 5, axis=0)
+    needed = np.repeat([[False, True, True]], 5, axis=0)
+    every, some = laws.draw(graphs, seed=0), laws.draw(graphs, seed=0, nodes=needed)
+    np.testing.assert_array_equal(every.weights[:, :, 1:], some.weights[:, :, 1:])
+    np.testing.assert_array_equal(every.intercept[:, 1:], some.intercept[:, 1:])
+    assert np.isnan(some.noise_sd[:, 0]).all()
+    assert np.isnan(some.log_likelihood(x)).all()
+
+
+@pytest.mark.parametrize("kind", LAWS)
 def test_equal_graphs_have_independent_draws_that_repeat_with_the_seed(kind):
     build, law = LAWS[kind]
     x, mask = table()

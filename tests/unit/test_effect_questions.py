@@ -11,7 +11,7 @@ from svidag.effects import Effect
 from svidag.posterior import DrawnGraphs, Posterior
 
 NAMES = ("smoke", "tar", "cancer")
-BAD_NUMBERS = [float("nan"), float("inf"), "1", None, True, np.bool_(False), [1.0], 1j]
+BAD_NUMBERS = [float("nan"), float("inf"), "1", None, True, np.bool_(False), [1.0], 1j, 10**400]
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +93,7 @@ def test_a_variable_has_no_effect_on_itself_or_on_what_is_held(posterior):
         posterior.effect("tar", "cancer", holding={"tar": 1.0})
 
 
-@pytest.mark.parametrize("value", BAD_NUMBERS, ids=repr)
+@pytest.mark.parametrize("value", BAD_NUMBERS, ids=lambda value: repr(value)[:8])
 def test_impossible_values_are_refused(posterior, value):
     with pytest.raises(ValueError, match="do of 'tar' must be a finite number"):
         posterior.do({"tar": value})

@@ -14,7 +14,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, UInt8
+from jaxtyping import Array, Bool, Float, UInt8
 
 from svidag.data import Scaling
 from svidag.inference.network_equations import NetworkEquations, draw_parameters
@@ -101,8 +101,13 @@ class NetworkLaw(MechanismLaw):
             for path, leaf in jax.tree.leaves_with_path(drawn)
         }
 
-    def draw(self, graphs: UInt8[np.ndarray, "S m m"], seed: int) -> NetworkEquations:
-        """Draw θ once for each graph."""
+    def draw(
+        self,
+        graphs: UInt8[np.ndarray, "S m m"],
+        seed: int,
+        nodes: Bool[np.ndarray, "S m"] | None = None,
+    ) -> NetworkEquations:
+        """Draw θ once for each graph, for all nodes: a hypernetwork may see the whole graph."""
         keys = jax.random.split(_key(seed), len(graphs))
         return NetworkEquations(graphs, self.networks.mechanism, keys, self.scaling)
 

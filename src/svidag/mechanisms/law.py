@@ -67,8 +67,16 @@ class MechanismLaw(abc.ABC):
         """Draw the parameters n times; each array has the draws on its first axis."""
 
     @abc.abstractmethod
-    def draw(self, graphs: UInt8[np.ndarray, "S m m"], seed: int) -> Equations:
-        """Draw θ once for each graph, independently even where graphs are equal."""
+    def draw(
+        self,
+        graphs: UInt8[np.ndarray, "S m m"],
+        seed: int,
+        nodes: Bool[np.ndarray, "S m"] | None = None,
+    ) -> Equations:
+        """Draw θ once for each graph, independently even where graphs are equal.
+
+        Where `nodes` are given, nobody will ask for the equations of others: they may be NaN.
+        """
 
     def log_likelihood(
         self, graphs: UInt8[np.ndarray, "S m m"], rows: Float[np.ndarray, "N m"], seed: int

@@ -19,7 +19,7 @@ from jaxtyping import Bool, Float, UInt8
 
 from svidag.data import Scaling
 from svidag.graph import ancestors
-from svidag.mechanisms.law import Equations, MechanismLaw
+from svidag.mechanisms.law import Equations, MechanismLaw, schedule
 from svidag.mechanisms.linear import LinearGaussian
 
 _STREAM = 101  # keeps these draws apart from those of the graphs, which share the seed
@@ -66,16 +66,23 @@ class LinearEquations(Equations):
         solved = np.where(nodes[:, None], own, known) @ np.linalg.inv(self._system(nodes))
         return np.where(nodes[:, None], solved, values)
 
-    def total_effects(
-        self, nodes: Bool[np.ndarray, "S m"] | None = None
-    ) -> Float[np.ndarray, "S m m"]:
-        """What a unit of i adds to j along all paths, (I − W)⁻¹; 0 where no path leads.
+    def total_effects(self) -> Float[np.ndarray, "S m m"]:
+        """What a unit of i adds to j along all paths, (I − W)⁻¹; 0 where no path leads."""
+        everything = np.ones(self.intercept.shape, dtype=bool)
+        inverse = np.linalg.inv(self._system(everything))
+        return np.where(ancestors(self.graphs), inverse, 0.0)
 
-        Only the chosen nodes follow their causes, all of them by default.
+    def responses(self, cause: int, nodes: Bool[np.ndarray, "S m"]) -> Float[np.ndarray, "S m"]:
+        """What a unit of the cause adds to each node while only the chosen nodes follow.
+
+        A row of (I − W)⁻¹ with W cut to the columns of these nodes; exactly 0 without a path.
         """
-        chosen = np.ones(self.intercept.shape, dtype=bool) if nodes is None else nodes
-        reached = ancestors(self.graphs * chosen[:, None])
-        return np.where(reached, np.linalg.inv(self._system(chosen)), 0.0)
+        added = np.zeros(nodes.shape)
+        added[:, cause] = 1.0
+        for turn in schedule(self.order, nodes).T:
+            s = np.flatnonzero(turn >= 0)
+            added[s, turn[s]] = np.einsum("si,si->s", added[s], self.weights[s, :, turn[s]])
+        return added
 
     def _system(self, nodes: Bool[np.ndarray, "S m"]) -> Float[np.ndarray, "S m m"]:
         return np.eye(nodes.shape[1]) - self.weights * nodes[:, None]
@@ -116,17 +123,22 @@ class LinearLaw(MechanismLaw):
             "noise_sd": drawn.noise_sd,
         }
 
-    def draw(self, graphs: UInt8[np.ndarray, "S m m"], seed: int) -> LinearEquations:
-        """Draw b, c and σ of every node, once for each graph."""
+    def draw(
+        self,
+        graphs: UInt8[np.ndarray, "S m m"],
+        seed: int,
+        nodes: Bool[np.ndarray, "S m"] | None = None,
+    ) -> LinearEquations:
+        """Draw b, c and σ of every chosen node, once for each graph."""
         model, m = self.model, self.model.m
         z = np.random.default_rng([seed, _STREAM, 0]).standard_normal(graphs.shape)
         freedom = model.rows[model.group] + model.scale_weight - m + graphs.sum(axis=1) + 1
         chi = np.random.default_rng([seed, _STREAM, 1]).chisquare(freedom)
-        weights, sd = np.zeros(graphs.shape), np.empty(chi.shape)
-        draws, nodes = (axis.ravel() for axis in np.indices(chi.shape))
-        parents = graphs.swapaxes(1, 2).reshape(-1, m).astype(bool)
-        for part, size in model.batches(nodes, parents, 1):
-            s, j = draws[part], nodes[part]
+        weights, sd = np.zeros(graphs.shape), np.full(chi.shape, np.nan)
+        draws, targets = np.nonzero(np.ones(chi.shape, dtype=bool) if nodes is None else nodes)
+        parents = graphs[draws, :, targets].astype(bool)
+        for part, size in model.batches(targets, parents, 1):
+            s, j = draws[part], targets[part]
             members = np.nonzero(parents[part])[1].reshape(len(part), size)
             centre, root, left = _regression(model, j, members)
             sd[s, j] = np.sqrt(left / chi[s, j])

@@ -174,27 +174,31 @@ class WideLaw(MechanismLaw):
             "noise_sd": drawn.noise_sd,
         }
 
-    def draw(self, graphs: UInt8[np.ndarray, "S m m"], seed: int) -> WideEquations:
-        """Draw λ, σ and w of every node, once for each graph; a parent set is factorised once."""
+    def draw(
+        self,
+        graphs: UInt8[np.ndarray, "S m m"],
+        seed: int,
+        nodes: Bool[np.ndarray, "S m"] | None = None,
+    ) -> WideEquations:
+        """Draw λ, σ and w of every chosen node; a parent set is factorised once for all graphs."""
         model = self.model
         units = len(model.thresholds)
         weights = np.zeros(graphs.shape)
-        intercept, sd = np.zeros(graphs.shape[:2]), np.empty(graphs.shape[:2])
+        intercept, sd = np.full((2, *graphs.shape[:2]), np.nan)
         hidden = np.zeros((*graphs.shape[:2], units))
-        draws, nodes = (axis.ravel() for axis in np.indices(sd.shape))
-        parents = graphs.swapaxes(1, 2).reshape(-1, model.m).astype(bool)
+        draws, targets = np.nonzero(np.ones(sd.shape, dtype=bool) if nodes is None else nodes)
+        parents = graphs[draws, :, targets].astype(bool)
 
         def work(pairs: np.ndarray) -> None:
-            s, j = draws[pairs], nodes[pairs]
+            s, j = draws[pairs], targets[pairs]
             members = np.flatnonzero(parents[pairs[0]])
-            targets, which = np.unique(j, return_inverse=True)
-            w, sd[s, j] = Regressions.build(model, members, targets).draw(which, seed)
+            w, sd[s, j] = Regressions.build(model, members, np.unique(j)).draw(j, seed)
             weights[s[:, None], members, j[:, None]] = 0.5 * w[:, : len(members)]
             intercept[s, j] = 0.5 * w[:, len(members)]
             if len(members):
                 hidden[s, j] = np.sqrt(2 / max(units, 1)) * w[:, len(members) + 1 :]
 
-        on_all_cores(work, by_parent_set(model.group[nodes], parents))
+        on_all_cores(work, by_parent_set(model.group[targets], parents))
         if self.scaling is not None:
             hidden *= self.scaling.scale[:, None]
         return WideEquations(
@@ -213,6 +217,8 @@ class Regressions:
 
     Attributes
     ----------
+    nodes, parents
+        The nodes, sorted, and the parent set as a bit mask.
     factors
         Cholesky factors of G + λI.
     whitened
@@ -223,16 +229,15 @@ class Regressions:
         p(λ | D).
     rows
         The number of rows N.
-    key
-        What tells this parent set and its rows apart from others.
     """
 
+    nodes: Int[np.ndarray, " targets"]
+    parents: int
     factors: Float[np.ndarray, "precisions q q"]
     whitened: Float[np.ndarray, "precisions targets q"]
     residual: Float[np.ndarray, "precisions targets"]
     share: Float[np.ndarray, "precisions targets"]
     rows: int
-    key: tuple[int, ...]
 
     @classmethod
     def build(
@@ -253,21 +258,31 @@ class Regressions:
         volume = q / 2 * np.log(PRECISIONS) - log_root
         evidence = volume[:, None] - (1 + n / 2) * np.log1p(residual / 2)
         share = np.exp(evidence - np.logaddexp.reduce(evidence))
-        code = sum(1 << int(i) for i in parents)
-        return cls(factors, whitened, residual, share, n, (int(model.group[nodes[0]]), code))
+        mask = sum(1 << int(i) for i in parents)
+        return cls(nodes, mask, factors, whitened, residual, share, n)
 
     def draw(
-        self, which: Int[np.ndarray, " c"], seed: int
+        self, wanted: Int[np.ndarray, " c"], seed: int
     ) -> tuple[Float[np.ndarray, "c q"], Float[np.ndarray, " c"]]:
-        """w and σ for each target named, again for every time it is named."""
-        generator = np.random.default_rng([seed, _STREAM, *self.key])
+        """w and σ for each node named, again for every time it is named."""
+        w = np.empty((len(wanted), self.factors.shape[1]))
+        sd = np.empty(len(wanted))
+        for position, node in enumerate(self.nodes):
+            generator = np.random.default_rng([seed, _STREAM, int(node), self.parents])
+            at = wanted == node
+            w[at], sd[at] = self._draw_node(position, int(at.sum()), generator)
+        return w, sd
+
+    def _draw_node(
+        self, position: int, count: int, generator: np.random.Generator
+    ) -> tuple[Float[np.ndarray, "c q"], Float[np.ndarray, " c"]]:
         uniform, gamma, normal = generator.spawn(3)
-        below = np.cumsum(self.share, axis=0)[:-1, which]
-        level = (uniform.random(len(which)) >= below).sum(axis=0)
-        rate = 1 + self.residual[level, which] / 2
-        sd = np.sqrt(rate / gamma.standard_gamma(1 + self.rows / 2, len(which)))
-        noise = normal.standard_normal((len(which), self.factors.shape[1]))
-        w = self.whitened[level, which] + sd[:, None] * noise
+        below = np.cumsum(self.share[:, position])[:-1, None]
+        level = (uniform.random(count) >= below).sum(axis=0)
+        rate = 1 + self.residual[level, position] / 2
+        sd = np.sqrt(rate / gamma.standard_gamma(1 + self.rows / 2, count))
+        noise = normal.standard_normal((count, self.factors.shape[1]))
+        w = self.whitened[level, position] + sd[:, None] * noise
         for k in np.unique(level):
             at = level == k
             w[at] = solve_triangular(

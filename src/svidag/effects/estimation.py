@@ -1,0 +1,105 @@
+"""Draws of an effect: in closed form for linear equations, by simulation for others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy.special import ndtri
+from scipy.stats import qmc
+
+from svidag.effects.question import Involved, Question, structures
+from svidag.mechanisms.law import Equations, MechanismLaw
+from svidag.mechanisms.linear_law import LinearLaw
+from svidag.posterior import Posterior
+
+PER_GRAPH = 2
+"""Draws of the parameters for each graph: the fewest that tell the two spreads apart."""
+
+UNITS = 32
+"""Simulated units per round, graph and draw of the parameters; a power of 2."""
+
+ROUNDS = 16
+"""Rounds of simulation at most."""
+
+PRECISION = 0.2
+"""Rounds end once simulation contributes less than this share of the standard deviation."""
+
+STREAM = 103
+"""Keeps the noise apart from the draws of graphs and parameters, which share the seed."""
+
+
+def draw_effects(
+    posterior: Posterior, law: MechanismLaw, question: Question, n: Any, seed: int
+) -> tuple[Float[np.ndarray, "n k"], Int[np.ndarray, " n"], float]:
+    """τ of every graph and draw of its parameters, the structures, and the simulation's error."""
+    graphs = posterior.sample(n, seed)
+    draws, structure = np.zeros((len(graphs), PER_GRAPH)), np.zeros(len(graphs), dtype=np.int64)
+    everything = question.involved(graphs)
+    reached = everything.reached
+    if not reached.any():
+        return draws, structure, 0.0
+    nodes = Involved(*(np.repeat(part[reached], PER_GRAPH, axis=0) for part in everything))
+    twice = np.repeat(graphs[reached], PER_GRAPH, axis=0)
+    share, variance = float(reached.mean()), 0.0
+    if isinstance(law, LinearLaw):
+        deciding = everything.moved
+        equations = law.draw(twice, seed, nodes.moved)
+        slopes = equations.responses(question.cause, nodes.moved)
+        found = question.change * slopes[:, question.effect]
+    else:
+        deciding = everything.relevant
+        equations = law.draw(twice, seed, nodes.relevant)
+        found, variance = simulate(equations, question, nodes, seed, share)
+    draws[reached] = found.reshape(-1, PER_GRAPH)
+    structure[reached] = 1 + structures(graphs[reached], deciding[reached])
+    return draws, structure, float(np.sqrt(variance * share))
+
+
+def simulate(
+    equations: Equations, question: Question, nodes: Involved, seed: int, share: float
+) -> tuple[Float[np.ndarray, " S"], float]:
+    """τ of each draw, and the mean variance that simulation gives it.
+
+    Rounds of units are independent, so their scatter says how precise their average is. `share` is
+    that of the draws with a path: the others are 0 and belong to the spread as well.
+    """
+    rounds = [_round(equations, question, nodes, [seed, STREAM, k]) for k in range(2)]
+    while True:
+        found = np.mean(rounds, axis=0)
+        variance = float((np.var(rounds, axis=0, ddof=1) / len(rounds)).mean())
+        spread = share * (found**2).mean() - (share * found.mean()) ** 2
+        if variance <= PRECISION**2 * spread or len(rounds) == ROUNDS:
+            return found, variance
+        rounds.append(_round(equations, question, nodes, [seed, STREAM, len(rounds)]))
+
+
+def _round(
+    equations: Equations, question: Question, nodes: Involved, key: list[int]
+) -> Float[np.ndarray, " S"]:
+    """The mean difference between the same units under both interventions."""
+    draws, m = nodes.relevant.shape
+    used = np.flatnonzero(nodes.relevant.any(axis=0))
+    noise = np.zeros((draws, UNITS, m))
+    noise[:, :, used] = even_noise((draws, len(used)), key)
+    before = np.broadcast_to(question.fixed, noise.shape)
+    before = equations.propagate(before, noise, nodes.relevant)
+    after = before.copy()
+    after[..., question.cause] += question.change
+    after = equations.propagate(after, noise, nodes.moved)
+    return (after - before)[..., question.effect].mean(axis=1)
+
+
+def even_noise(shape: tuple[int, int], key: list[int]) -> Float[np.ndarray, "S R m"]:
+    """Standard normals that fill space evenly over units, shifted at random for every draw.
+
+    Examples
+    --------
+    >>> even_noise((3, 2), [0]).shape
+    (3, 32, 2)
+    """
+    points = qmc.Sobol(shape[1], scramble=False).random(UNITS)
+    shift = np.random.default_rng(key).random((shape[0], 1, shape[1]))
+    tiny = np.finfo(float).eps
+    return ndtri(np.clip((points + shift) % 1.0, tiny, 1 - tiny))

@@ -1,0 +1,68 @@
+"""The question: which variables are set from outside, and which equations then matter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float, Int, UInt8
+
+from svidag.graph import ancestors, distinct
+
+
+class Involved(NamedTuple):
+    """What matters to the effect in each graph.
+
+    `reached` says whether a path leads from the cause to the effect, past all that is set from
+    outside; `relevant` are the nodes whose equations decide about the effect, and `moved` those of
+    them that the cause moves.
+    """
+
+    reached: Bool[np.ndarray, " S"]
+    relevant: Bool[np.ndarray, "S m"]
+    moved: Bool[np.ndarray, "S m"]
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """Which effect is meant, by column: `fixed` is NaN where nothing is set from outside.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> chain = np.array([[[0, 1, 0], [0, 0, 1], [0, 0, 0]]], dtype=np.uint8)
+    >>> question = Question(cause=1, effect=2, change=1.0, fixed=np.array([np.nan, 0.0, np.nan]))
+    >>> question.involved(chain).relevant.tolist()
+    [[False, False, True]]
+    """
+
+    cause: int
+    effect: int
+    change: float
+    fixed: Float[np.ndarray, " m"]
+
+    def involved(self, graphs: UInt8[np.ndarray, "S m m"]) -> Involved:
+        """The nodes whose equations decide about the effect."""
+        free = np.isnan(self.fixed)
+        reach = ancestors(graphs * free.astype(np.uint8))
+        relevant = reach[:, :, self.effect] & free
+        relevant[:, self.effect] = True
+        return Involved(
+            reach[:, self.cause, self.effect], relevant, relevant & reach[:, self.cause]
+        )
+
+
+def structures(
+    graphs: UInt8[np.ndarray, "S m m"], nodes: Bool[np.ndarray, "S m"]
+) -> Int[np.ndarray, " S"]:
+    """Number the graphs by the parents of these nodes alone.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> graphs = np.array([[[0, 1], [0, 0]], [[0, 0], [1, 0]], [[0, 0], [0, 0]]], dtype=np.uint8)
+    >>> structures(graphs, np.array([[True, False]] * 3)).tolist()
+    [0, 1, 0]
+    """
+    return distinct(graphs * nodes[:, None].astype(np.uint8))[1]
