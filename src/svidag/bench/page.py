@@ -36,7 +36,7 @@ HEADINGS = {
 
 def write_page(studies: Sequence[Study], results: Path, out: Path) -> None:
     """Write the page, and the figures it shows into a folder ``figures`` beside it."""
-    parts = [HEAD]
+    parts, waiting = [HEAD], []
     for study in studies:
         store = Store.of(results, study.name, study.quick)
         rows = store.rows()
@@ -44,6 +44,10 @@ def write_page(studies: Sequence[Study], results: Path, out: Path) -> None:
         if found:
             pictures = _copied(sorted((store.folder / "figures").glob("*.svg")), study.name, out)
             parts.append(_section(study, found, rows, results / "published", pictures))
+        else:
+            waiting.append(f"- {study.title}: `svidag bench run {study.name}`\n")
+    if waiting:
+        parts.append("## Studies without rows yet\n\n" + "".join(waiting))
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text("\n".join(parts), encoding="utf-8")
 
