@@ -143,7 +143,7 @@ def compute(cell: Cell) -> dict[str, Any]:
             posterior = run(example, prior=prior, seed=cell.seed, **options)
         with clock.part("draw"):
             draws = posterior.sample(cell.draws, seed=cell.seed)
-        outcome = Outcome(example, posterior, draws, cell.levels, prior)
+        outcome = Outcome(example, posterior, draws, cell.levels, prior, cell.seed)
         with clock.part("score"):
             figures = {name: measure(name).score(outcome) for name in cell.measures}
     diagnostics = posterior.diagnostics

@@ -145,12 +145,10 @@ def docs(
     results: ResultsOption = Path("results"),
 ) -> None:
     """Write the page of all studies in the folder studies that have rows."""
-    from svidag.bench.page import page
+    from svidag.bench.page import write_page
 
     names = sorted(path.stem for path in Path("studies").glob("*.toml"))
-    text = page([_study(name, quick) for name in names], results, out)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(text, encoding="utf-8")
+    write_page([_study(name, quick) for name in names], results, out)
     typer.echo(str(out))
 
 

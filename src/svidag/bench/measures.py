@@ -36,6 +36,7 @@ class Outcome:
     draws: UInt8[np.ndarray, "S m m"]
     levels: tuple[str, ...]
     prior: Prior
+    seed: int
 
 
 def averaged(records: Sequence[Records]) -> Records:
@@ -152,19 +153,27 @@ def shares(outcome: Outcome) -> Records:
 
 
 def against_exact(outcome: Outcome) -> Records:
-    """Mean and largest difference of edge probabilities from the exact linear posterior's.
+    """Mean and largest difference of edge probabilities from those of the exact posterior.
 
-    ``draws_error`` is the largest difference of the frequencies among the draws. Data are in the
-    scale of the fit.
+    ``draws_error`` is the largest difference of the frequencies among the draws. The judge has the
+    data in the scale of the fit and, if that is nonlinear, the same hidden units; for a mechanism
+    that cannot be integrated out it is linear.
     """
     from svidag import exact
 
     problem = outcome.posterior.problem
     if problem is None:
         raise ValueError("the measure 'exact' needs a posterior that carries its problem")
+    nonlinear = outcome.posterior.diagnostics.get("mechanism") == "nonlinear"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the fit has told what is wrong with the data
-        judge = exact.posterior(problem.data, prior=outcome.prior, standardise=False)
+        judge = exact.posterior(
+            problem.data,
+            prior=outcome.prior,
+            mechanism="nonlinear" if nonlinear else "linear",
+            standardise=False,
+            seed=outcome.seed,
+        )
     right = judge.edge_probabilities().to_numpy()
     off = ~np.eye(len(right), dtype=bool)
     error = np.abs(outcome.posterior.edge_probabilities().to_numpy() - right)[off]

@@ -54,9 +54,9 @@ def by_fit(
 
 
 def by_enumeration(example: Example, *, prior: Prior, seed: int, **options: Any) -> Posterior:
-    """`svidag.exact.posterior`; it needs no seed."""
+    """`svidag.exact.posterior`."""
     from svidag import exact
 
     return exact.posterior(
-        example.data, prior=prior, interventions=example.interventions, **options
+        example.data, prior=prior, interventions=example.interventions, seed=seed, **options
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -34,18 +34,31 @@ HEADINGS = {
 }
 
 
-def page(studies: Sequence[Study], results: Path, out: Path) -> str:
-    """The whole page; links to figures are relative to `out`."""
-    parts = [HEAD]
+def write_page(studies: Sequence[Study], results: Path, out: Path) -> None:
+    """Write the page, and the figures it shows into a folder ``figures`` beside it."""
+    parts, waiting = [HEAD], []
     for study in studies:
         store = Store.of(results, study.name, study.quick)
         rows = store.rows()
         found = list(tables(study, rows, results / "published"))
         if found:
-            pictures = sorted((store.folder / "figures").glob("*.svg"))
-            links = [os.path.relpath(path, out.parent) for path in pictures]
-            parts.append(_section(study, found, rows, results / "published", links))
-    return "\n".join(parts)
+            pictures = _copied(sorted((store.folder / "figures").glob("*.svg")), study.name, out)
+            parts.append(_section(study, found, rows, results / "published", pictures))
+        else:
+            waiting.append(f"- {study.title}: `svidag bench run {study.name}`\n")
+    if waiting:
+        parts.append("## Studies without rows yet\n\n" + "".join(waiting))
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text("\n".join(parts), encoding="utf-8")
+
+
+def _copied(pictures: Sequence[Path], study: str, out: Path) -> list[str]:
+    """Copy pictures beside the page; give their links."""
+    folder = out.parent / "figures"
+    for picture in pictures:
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(picture, folder / f"{study}-{picture.name}")
+    return [f"figures/{study}-{picture.name}" for picture in pictures]
 
 
 def _section(
