@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,7 +12,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from svidag.methods import fit
 from svidag.posterior import Posterior
-from svidag.prior import Prior
 
 
 class SVIDAG(BaseEstimator):
@@ -47,16 +45,16 @@ class SVIDAG(BaseEstimator):
     def __init__(
         self,
         *,
-        prior: Prior | None = None,
-        mechanism: str = "auto",
-        preset: str = "default",
-        standardise: bool = True,
-        graph_weights: str = "order",
-        seed: int = 0,
+        prior: Any = None,
+        mechanism: Any = "auto",
+        preset: Any = "default",
+        standardise: Any = True,
+        graph_weights: Any = "order",
+        seed: Any = 0,
         progress: Any = False,
         checkpoint: Any = None,
-        method: str = "svi-dag",
-        settings: Mapping[str, Any] | None = None,
+        method: Any = "svi-dag",
+        settings: Any = None,
     ) -> None:
         self.prior = prior
         self.mechanism = mechanism
@@ -69,7 +67,7 @@ class SVIDAG(BaseEstimator):
         self.method = method
         self.settings = settings
 
-    def fit(self, X: Any, y: Any = None, *, interventions: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, interventions: Any = None) -> SVIDAG:
         """Find the posterior over causal graphs of the columns of X.
 
         Parameters

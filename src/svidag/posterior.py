@@ -141,6 +141,12 @@ class Posterior:
     diagnostics: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     problem: Problem | None = None
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "diagnostics": dict(self.diagnostics)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, diagnostics=MappingProxyType(state["diagnostics"]))
+
     def sample(self, n: int, seed: int = 0) -> UInt8[np.ndarray, "n m m"]:
         """Draw n graphs; ``draws[s, i, j] = 1`` means i → j in draw s."""
         if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:

@@ -8,6 +8,7 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import svidag
+from svidag.problem import Problem
 
 QUICK = {"chains": 2, "burn_in": 20, "orders": 20, "thin": 2}
 MODEL = svidag.SVIDAG(mechanism="linear", settings=QUICK)
@@ -57,3 +58,8 @@ def test_a_fitted_estimator_survives_pickling(table):
 def test_a_setting_that_is_also_an_argument_is_refused(table):
     with pytest.raises(TypeError, match="seed"):
         svidag.SVIDAG(settings={"seed": 1}).fit(table)
+
+
+def test_a_prior_that_is_no_prior_is_refused(table):
+    with pytest.raises(ValueError, match=r"prior must be a svidag.Prior; got dict"):
+        Problem.build(table, prior={"p": 0.1}, interventions=None, standardise=True)
