@@ -26,9 +26,7 @@ class Problem:
     original_checksum: str
 
     @classmethod
-    def build(
-        cls, data: Any, *, prior: Any, interventions: Any, standardise: bool
-    ) -> Problem:
+    def build(cls, data: Any, *, prior: Any, interventions: Any, standardise: bool) -> Problem:
         """Read, audit, bind and standardise; every complaint about the input comes from here."""
         if prior is not None and not isinstance(prior, Prior):
             raise ValueError(

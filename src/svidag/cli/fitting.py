@@ -134,19 +134,19 @@ def _run(run: RunDirectory, request: Request, progress: Any) -> None:
 
 
 def _tell(run: RunDirectory, as_json: bool) -> None:
-    from svidag.cli.tables import WIDEST, matrix_table, strongest_table
-    from svidag.report.verdict import verdict
+    from svidag.cli.tables import WIDEST, matrix_table, strongest_table, verdict_lines
+    from svidag.report.verdict import judge
 
     posterior = run.load()
-    judged = verdict(posterior)
+    judged = judge(posterior)
     if as_json:
         edges = posterior.edge_probabilities()
         content = {
             "run": str(run.path),
             "names": list(posterior.names),
             "edge_probabilities": edges.to_numpy().tolist(),
-            "verdict": judged.word,
-            "reasons": list(judged.reasons),
+            "verdict": str(judged.level),
+            "reasons": [reason.text for reason in judged.reasons],
         }
         typer.echo(json.dumps(content))
         return
@@ -154,7 +154,8 @@ def _tell(run: RunDirectory, as_json: bool) -> None:
     if len(posterior.names) <= WIDEST:
         screen.print(matrix_table(posterior.edge_probabilities()))
     screen.print(strongest_table(posterior))
-    screen.print(f"Verdict: {judged.word}. {' '.join(judged.reasons)}")
+    for line in verdict_lines(judged):
+        screen.print(line, markup=False, soft_wrap=True)
     note(f"Saved in {run.path}. `svidag report {run.path}` makes a page to read.")
 
 

@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from svidag.posterior import Posterior
+from svidag.report.verdict import Verdict
 
 WIDEST = 14
 """Variables up to which the whole matrix is legible on a terminal."""
@@ -54,6 +55,14 @@ def graph_lines(graph: pd.DataFrame) -> list[str]:
     both = values & values.T
     arrows = [f"{names[i]} → {names[j]}" for i, j in np.argwhere(values & ~both)]
     return arrows + [f"{names[i]} — {names[j]}" for i, j in np.argwhere(np.triu(both))]
+
+
+def verdict_lines(verdict: Verdict) -> list[str]:
+    """The verdict and its reasons, worst first."""
+    return [
+        f"Verdict: {verdict.level}. {verdict.headline}.",
+        *(f"  {r.text}" for r in verdict.reasons),
+    ]
 
 
 def figures_table(title: str, rows: dict[str, Any]) -> Table:
