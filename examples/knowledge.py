@@ -16,4 +16,4 @@ assert informed.sample(1000)[:, -1, :].sum() == 0  # hard knowledge holds in eve
 print(f"Prior probability of {first} → {last}:")
 print(prior.bind(example.names).edge_probabilities().loc[first, last].round(3))
 print("\nWhat changed most:")
-print(svidag.compare(without, informed).changes.head(5))
+print(svidag.compare(without, informed).largest(5))
