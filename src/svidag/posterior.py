@@ -27,6 +27,8 @@ from svidag.mechanisms.law import MechanismLaw
 from svidag.problem import Problem
 
 if TYPE_CHECKING:
+    import networkx as nx
+
     import svidag.effects
     from svidag.consensus import Consensus, RankedClass
 
@@ -361,6 +363,12 @@ class Posterior:
         from svidag.io import save
 
         return save(self, path)
+
+    def to_networkx(self, threshold: float | None = None) -> nx.DiGraph:
+        """The consensus graph, or all arrows above a threshold, with their probabilities."""
+        from svidag.export import to_networkx
+
+        return to_networkx(self, threshold)
 
     def report(self, path: str | os.PathLike[str]) -> Path:
         """Write one HTML file that shows all this and opens offline; its path is returned."""

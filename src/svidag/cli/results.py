@@ -47,8 +47,11 @@ def graphs(
         posterior = RunDirectory(run).load()
         if consensus:
             found = [("consensus", posterior.consensus().graph, None)]
+        elif classes:
+            ranked = posterior.top_classes(k)
+            found = [(f"{r + 1}", one.cpdag, one.probability) for r, one in enumerate(ranked)]
         else:
-            ranked = posterior.top_classes(k) if classes else posterior.top_graphs(k)
+            ranked = posterior.top_graphs(k)
             found = [(f"{r + 1}", one.graph, one.probability) for r, one in enumerate(ranked)]
         if as_json:
             typer.echo(json.dumps([_plain(*one) for one in found], ensure_ascii=False))
