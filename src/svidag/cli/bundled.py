@@ -74,6 +74,6 @@ def data(
         raise typer.Exit(BAD_INPUT)
     example = datasets.sachs(rows=rows.value)
     table = example.data
-    if targets:
+    if targets and example.interventions is not None:
         table = table.assign(target=example.interventions.dot(table.columns))
     table.to_csv(sys.stdout, index=False)
