@@ -49,7 +49,7 @@ def test_every_svidag_command_that_is_shown_stands_in_a_block_that_runs():
     known = {command.name or command.callback.__name__ for command in app.registered_commands}
     known |= {group.name for group in app.registered_groups}
     for page in PAGES:
-        for name in re.findall(r"`svidag (\w[\w-]*)", page.read_text(encoding="utf-8")):
+        for name in re.findall(r"`svidag ([a-z][\w-]*)", page.read_text(encoding="utf-8")):
             assert name in known, f"{page.name} shows `svidag {name}`"
 
 

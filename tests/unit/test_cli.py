@@ -197,4 +197,4 @@ def test_the_demo_fits_reports_and_says_where(tmp_path):
     assert "7466 cells" in result.output
     assert "Verdict: " in result.output
     assert (tmp_path / "demo" / "report.html").exists()
-    assert "report.html" in result.output.splitlines()[-1]
+    assert "report.html" in result.stdout.splitlines()[-1]
