@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint format bench chromium clean
+.PHONY: demo test lint format bench docs chromium clean
 
 demo: $(STAMP)
 	$(BIN)/svidag demo
@@ -34,6 +34,9 @@ chromium:
 	@command -v chromium || command -v chromium-browser || command -v google-chrome \
 	|| { $(SUDO) apt-get -q update && $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get -qy install chromium; } \
 	|| echo "No Chromium: install it by hand, or the tests of the report will fail." >&2
+
+docs: $(STAMP)
+	$(BIN)/mkdocs build
 
 clean:
 	rm -rf $(VENV)

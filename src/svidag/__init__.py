@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from svidag import datasets, exact, metrics
     from svidag.comparison import compare
     from svidag.data import Dataset
+    from svidag.estimator import SVIDAG
     from svidag.inference.loop import FitError
     from svidag.io import load
     from svidag.methods import fit
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0.dev0"
 __all__ = [
+    "SVIDAG",
     "Dataset",
     "FitError",
     "Posterior",
@@ -33,6 +35,7 @@ __all__ = [
 # Where each public name lives. It is imported when first asked for: JAX and pandas take seconds,
 # and a program that only reads a posterior should not wait for what fits one.
 _HOMES = {
+    "SVIDAG": "svidag.estimator",
     "Dataset": "svidag.data",
     "FitError": "svidag.inference.loop",
     "Posterior": "svidag.posterior",

@@ -27,6 +27,8 @@ from svidag.mechanisms.law import MechanismLaw
 from svidag.problem import Problem
 
 if TYPE_CHECKING:
+    import networkx as nx
+
     import svidag.effects
     from svidag.consensus import Consensus, RankedClass
 
@@ -140,6 +142,12 @@ class Posterior:
     log_evidence: float | None = None
     diagnostics: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     problem: Problem | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "diagnostics": dict(self.diagnostics)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, diagnostics=MappingProxyType(state["diagnostics"]))
 
     def sample(self, n: int, seed: int = 0) -> UInt8[np.ndarray, "n m m"]:
         """Draw n graphs; ``draws[s, i, j] = 1`` means i → j in draw s."""
@@ -355,6 +363,12 @@ class Posterior:
         from svidag.io import save
 
         return save(self, path)
+
+    def to_networkx(self, threshold: float | None = None) -> nx.DiGraph:
+        """The consensus graph, or all arrows above a threshold, with their probabilities."""
+        from svidag.export import to_networkx
+
+        return to_networkx(self, threshold)
 
     def report(self, path: str | os.PathLike[str]) -> Path:
         """Write one HTML file that shows all this and opens offline; its path is returned."""

@@ -26,10 +26,13 @@ class Problem:
     original_checksum: str
 
     @classmethod
-    def build(
-        cls, data: Any, *, prior: Prior | None, interventions: Any, standardise: bool
-    ) -> Problem:
+    def build(cls, data: Any, *, prior: Any, interventions: Any, standardise: bool) -> Problem:
         """Read, audit, bind and standardise; every complaint about the input comes from here."""
+        if prior is not None and not isinstance(prior, Prior):
+            raise ValueError(
+                f"prior must be a svidag.Prior; got {type(prior).__name__}. Prior(...) states "
+                "beliefs, Prior.from_file reads a knowledge file, Prior.from_dict a dictionary"
+            )
         dataset = Dataset.from_any(data, interventions=interventions)
         findings = dataset.audit()
         _tell(findings, standardise)

@@ -1,6 +1,7 @@
 """The command line, run in this process."""
 
 import io
+import json
 
 import pandas as pd
 import pytest
@@ -8,36 +9,192 @@ from typer.testing import CliRunner
 
 import svidag
 from svidag.cli import app
+from svidag.cli.run_directory import RunDirectory
+
+QUICK = ("--mechanism", "linear", "--set", "orders=60", "--set", "burn_in=60", "--quiet")
 
 
-def run(*arguments: str):
-    return CliRunner().invoke(app, list(arguments), env={"COLUMNS": "160"})
+def run(*arguments: object):
+    return CliRunner().invoke(app, list(map(str, arguments)), env={"COLUMNS": "160"})
 
 
-def test_the_demo_marks_the_consensus_arrows_and_tells_its_time():
-    result = run("demo")
-    assert result.exit_code == 0, result.output
-    assert "853 cells, 11 proteins" in result.output
-    marked = [line for line in result.output.splitlines() if line.startswith("│PKC → P38")]
-    assert marked
-    assert marked[0].rstrip("│").endswith("✓")
-    assert result.output.rstrip().endswith("s.")
+def done(*arguments: object):
+    result = run(*arguments)
+    assert result.exit_code == 0, f"{result.output}\n{result.exception!r}"
+    return result
+
+
+def refused(code: int, message: str, *arguments: object) -> None:
+    result = run(*arguments)
+    assert result.exit_code == code, f"{result.output}\n{result.exception!r}"
+    assert message in result.stderr
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    """A table with names that a careless program stumbles over."""
+    example = svidag.datasets.synthetic(m=4, edges=4, n=150, seed=2)
+    frame = example.data.set_axis(["a b", "[red]x", "№ 1", "y,z"], axis=1)
+    path = tmp_path_factory.mktemp("data") / "my table.csv"
+    frame.to_csv(path, index=False)
+    return path
+
+
+@pytest.fixture(scope="module")
+def finished(table, tmp_path_factory):
+    """The directory of one finished run."""
+    directory = tmp_path_factory.mktemp("runs") / "run"
+    done("fit", table, "-o", directory, *QUICK)
+    return directory
+
+
+def test_help_names_every_command():
+    shown = done("--help").output
+    for name in ("demo", "check", "fit", "report", "graphs", "effect", "export", "data", "bench"):
+        assert name in shown
+
+
+def test_a_fit_prints_its_verdict_and_saves_what_it_printed(table, tmp_path):
+    result = done("fit", table, "-o", tmp_path / "run", *QUICK)
+    assert "Verdict: " in result.output
+    assert "[red]x" in result.output
+    edges = pd.read_csv(tmp_path / "run" / "edges.csv")
+    assert set(edges["cause"]) <= {"a b", "[red]x", "№ 1", "y,z"}
+    assert not (tmp_path / "run" / "checkpoint.npz").exists()
+
+
+def test_a_finished_run_is_not_repeated(table, finished):
+    before = (finished / "posterior.svidag").stat().st_mtime_ns
+    assert "is finished" in done("fit", table, "-o", finished, *QUICK).stderr
+    assert "is finished" in done("fit", finished).stderr
+    assert (finished / "posterior.svidag").stat().st_mtime_ns == before
+
+
+def test_another_fit_does_not_overwrite_a_run(table, finished):
+    refused(2, "seed: 0 there, 5 now", "fit", table, "-o", finished, *QUICK, "--seed", 5)
+
+
+def test_an_unfinished_run_goes_on_from_its_directory(table, finished, tmp_path):
+    request = RunDirectory(finished).request()
+    RunDirectory(tmp_path / "again").begin(request)
+    refused(2, "is not finished", "graphs", tmp_path / "again")
+    done("fit", tmp_path / "again", "--quiet")
+    first = svidag.load(finished / "posterior.svidag").edge_probabilities()
+    assert first.equals(svidag.load(tmp_path / "again/posterior.svidag").edge_probabilities())
+
+
+def test_json_is_for_programs(table, finished):
+    content = json.loads(done("fit", table, "-o", finished, *QUICK, "--json").stdout)
+    saved = svidag.load(finished / "posterior.svidag")
+    assert content["edge_probabilities"] == saved.edge_probabilities().to_numpy().tolist()
+    assert content["verdict"] in ("trust", "be careful", "do not trust")
+
+
+def test_graphs_classes_and_the_consensus(finished):
+    ranked = json.loads(done("graphs", finished, "-k", 2, "--json").stdout)
+    assert len(ranked) == 2
+    assert ranked[0]["probability"] >= ranked[1]["probability"]
+    assert "probability" in done("graphs", finished, "--classes").output
+    consensus = json.loads(done("graphs", finished, "--consensus", "--json").stdout)
+    assert consensus[0]["edges"]
+
+
+def test_the_effect_of_a_cause(finished):
+    posterior = svidag.load(finished / "posterior.svidag")
+    found = json.loads(done("effect", finished, "a b", "№ 1", "--json").stdout)
+    assert found["mean"] == posterior.effect("a b", "№ 1").to_dict()["mean"]
+    assert "a b" in done("effect", finished, "a b", "№ 1").output
+    refused(2, "'a c'", "effect", finished, "a c", "№ 1")
+
+
+@pytest.mark.parametrize("name", ["g.csv", "g.json", "g.dot", "g.gml", "g.graphml"])
+def test_export_by_ending(finished, tmp_path, name):
+    done("export", finished, tmp_path / name)
+    assert (tmp_path / name).stat().st_size > 0
+
+
+def test_an_unknown_export_is_refused_and_nothing_is_written(finished, tmp_path):
+    refused(2, ".docx", "export", finished, tmp_path / "g.docx")
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_report_is_one_page(finished, tmp_path):
+    done("report", finished, "-o", tmp_path / "page.html")
+    assert (tmp_path / "page.html").read_text(encoding="utf-8").lower().startswith("<!doctype html>")
+
+
+def test_check_says_what_is_wrong_without_fitting(table, tmp_path):
+    assert "Nothing stands in the way" in done("check", table).output
+    broken = tmp_path / "broken.csv"
+    broken.write_text("a,b\n1,2\n1,\n3,4\n", encoding="utf-8")
+    refused(2, "'b'", "check", broken)
+    knowledge = tmp_path / "knowledge.yaml"
+    knowledge.write_text("required: [[a b, nobody]]\n", encoding="utf-8")
+    refused(2, "nobody", "check", table, "--knowledge", knowledge)
+
+
+def test_hard_knowledge_from_a_file_holds_in_every_draw(table, tmp_path):
+    knowledge = tmp_path / "knowledge.yaml"
+    knowledge.write_text('required: [["№ 1", "a b"]]\n', encoding="utf-8")
+    done("fit", table, "-o", tmp_path / "run", "-k", knowledge, *QUICK)
+    draws = svidag.load(tmp_path / "run/posterior.svidag").sample(200)
+    assert draws[:, 2, 0].all()
+
+
+def test_dropped_columns_are_no_variables(table, tmp_path):
+    done("fit", table, "-o", tmp_path / "run", "--drop", "y,z", *QUICK)
+    assert svidag.load(tmp_path / "run/posterior.svidag").names == ("a b", "[red]x", "№ 1")
+    refused(2, "'nobody'", "fit", table, "-o", tmp_path / "other", "--drop", "nobody", *QUICK)
+
+
+@pytest.mark.parametrize(
+    ("message", "arguments"),
+    [
+        ("does not exist", ("fit", "absent.csv")),
+        ("--set takes name=value", ("fit", "TABLE", "--set", "orders")),
+        ("unknown settings ['order']", ("fit", "TABLE", "--set", "order=3")),
+        ("mechanism must be one of", ("fit", "TABLE", "--mechanism", "cubic")),
+        ("preset must be one of", ("fit", "TABLE", "--preset", "papers")),
+        ("graph_weights must be", ("fit", "TABLE", "--graph-weights", "both")),
+        ("no column", ("fit", "TABLE", "--interventions", "target")),
+        ("holds no run", ("report", "nowhere")),
+    ],
+)
+def test_bad_input_is_one_clear_line(table, tmp_path, monkeypatch, message, arguments):
+    monkeypatch.chdir(tmp_path)
+    given = [str(table) if word == "TABLE" else word for word in arguments]
+    if given[0] == "fit":
+        given += ["-o", str(tmp_path / "run")]
+    refused(2, message, *given)
+    assert "Traceback" not in run(*given).output
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[1]", '{"format": "svidag run 1"}', "\0"])
+def test_a_damaged_request_is_told(tmp_path, content):
+    (tmp_path / "request.json").write_text(content, encoding="utf-8")
+    refused(2, "request.json is damaged", "fit", tmp_path)
 
 
 @pytest.mark.parametrize(("rows", "count"), [("pooled", 7466), ("observational", 853)])
 def test_data_prints_a_csv_that_reads_back(rows, count):
-    result = run("data", "sachs", "--rows", rows)
-    assert result.exit_code == 0
-    table = pd.read_csv(io.StringIO(result.output))
+    table = pd.read_csv(io.StringIO(done("data", "sachs", "--rows", rows).stdout))
     assert table.shape == (count, 11)
     assert tuple(table.columns) == svidag.datasets.sachs().names
 
 
+def test_data_can_name_the_targets_of_each_row():
+    table = pd.read_csv(io.StringIO(done("data", "sachs", "--targets").stdout))
+    assert table["target"].value_counts()["PKC"] == 723 + 913
+    assert table["target"].isna().sum() == 853 + 902
+
+
 def test_an_unknown_data_set_is_an_error_on_standard_error():
-    result = run("data", "asia")
-    assert result.exit_code == 2
-    assert "unknown data set 'asia'" in result.stderr
+    refused(2, "unknown data set 'asia'", "data", "asia")
 
 
-def test_the_version():
-    assert run("--version").output == f"svidag {svidag.__version__}\n"
+def test_the_demo_fits_reports_and_says_where(tmp_path):
+    result = done("demo", "-o", tmp_path / "demo")
+    assert "7466 cells" in result.output
+    assert "Verdict: " in result.output
+    assert (tmp_path / "demo" / "report.html").exists()
+    assert "report.html" in result.stdout.splitlines()[-1]

@@ -1,0 +1,79 @@
+"""`svidag demo` and `svidag data`: what comes with the package."""
+
+from __future__ import annotations
+
+import sys
+import time
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from svidag.cli.messages import BAD_INPUT, note, output, told
+
+
+class SachsRows(StrEnum):
+    """Which rows of the Sachs data to print."""
+
+    pooled = "pooled"
+    observational = "observational"
+
+
+def demo(
+    directory: Annotated[
+        Path, typer.Option("--output", "-o", help="Where the result and its report go.")
+    ] = Path("svidag-demo"),
+) -> None:
+    """Fit the bundled protein-signalling data with its interventions and write a report."""
+    import svidag
+    from svidag.cli.run_directory import RunDirectory
+    from svidag.cli.tables import matrix_table, strongest_table, verdict_lines
+    from svidag.report.verdict import judge
+
+    with told():
+        example = svidag.datasets.sachs(rows="pooled", truth="consensus17")
+        screen = output()
+        screen.print(
+            f"Sachs et al. (2005): {len(example.data)} cells, {example.data.shape[1]} proteins and "
+            "lipids, log scale, five of them set from outside in some cells."
+        )
+        started = time.perf_counter()
+        data = svidag.Dataset.from_any(
+            example.data, interventions=example.interventions, transforms="log"
+        )
+        posterior = svidag.fit(data)
+        run = RunDirectory(directory)
+        posterior.save(run.result)
+        posterior.report(run.report)
+        screen.print(matrix_table(posterior.edge_probabilities(), example.truth))
+        screen.print(strongest_table(posterior, example.truth))
+        known = int(example.truth.to_numpy().sum())
+        screen.print(f"✓ marks the {known} arrows of the consensus network.")
+        for line in verdict_lines(judge(posterior)):
+            screen.print(line, markup=False, soft_wrap=True)
+        screen.print(f"Took {time.perf_counter() - started:.0f} s.")
+        screen.print(f"Open {run.report} in a browser.", soft_wrap=True, markup=False)
+
+
+def data(
+    name: Annotated[str, typer.Argument(help="The data set: sachs.")],
+    rows: Annotated[
+        SachsRows, typer.Option(help="All conditions, or the observational rows alone.")
+    ] = SachsRows.pooled,
+    targets: Annotated[
+        bool,
+        typer.Option(help="Add the column `target`: what was set from outside in each row."),
+    ] = False,
+) -> None:
+    """Print a bundled data set as CSV."""
+    from svidag import datasets
+
+    if name != "sachs":
+        note(f"error: unknown data set {name!r}; there is: sachs")
+        raise typer.Exit(BAD_INPUT)
+    example = datasets.sachs(rows=rows.value)
+    table = example.data
+    if targets and example.interventions is not None:
+        table = table.assign(target=example.interventions.dot(table.columns))
+    table.to_csv(sys.stdout, index=False)

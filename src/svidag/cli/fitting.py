@@ -1,0 +1,213 @@
+"""`svidag check` and `svidag fit`: from a table to a run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from svidag.cli.messages import note, output, told
+from svidag.cli.run_directory import Request, RunDirectory
+
+DataFile = Annotated[
+    Path, typer.Argument(help="A CSV, TSV or Parquet file: one named column for each variable.")
+]
+Knowledge = Annotated[
+    Path | None,
+    typer.Option(
+        "--knowledge",
+        "-k",
+        help="Beliefs, required and forbidden arrows, tiers: YAML, JSON, CSV or Tetrad.",
+    ),
+]
+Interventions = Annotated[
+    str | None,
+    typer.Option(help="The column that names each row's intervention targets, empty for none."),
+]
+Drop = Annotated[
+    list[str] | None, typer.Option(help="A column that is no variable; repeat for more.")
+]
+Transform = Annotated[
+    str | None, typer.Option(help="For every column before the fit: log or rank-gaussian.")
+]
+
+
+def check(
+    data: DataFile,
+    knowledge: Knowledge = None,
+    interventions: Interventions = None,
+    drop: Drop = None,
+    transform: Transform = None,
+) -> None:
+    """Read a table and its knowledge file and say what is wrong with them, without fitting."""
+    request = Request(str(data), _text(knowledge), interventions, tuple(drop or ()), transform)
+    with told():
+        table = request.dataset()
+        findings = table.audit()
+        prior = request.prior()
+        if prior is not None:
+            prior.bind(table.names)
+        output().print(f"{table.n_rows} rows, {table.m} variables: {', '.join(table.names)}")
+        for finding in findings:
+            note(f"note: {finding.message}")
+        output().print("Nothing stands in the way of a fit.")
+
+
+def fit(
+    data: Annotated[
+        Path,
+        typer.Argument(
+            help="A CSV, TSV or Parquet file with one named column for each variable, "
+            "or the directory of an unfinished run, to go on with it."
+        ),
+    ],
+    directory: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The run's directory.")
+    ] = None,
+    knowledge: Knowledge = None,
+    interventions: Interventions = None,
+    drop: Drop = None,
+    transform: Transform = None,
+    mechanism: Annotated[
+        str, typer.Option(help="linear, nonlinear, or auto: decided by evidence.")
+    ] = "auto",
+    preset: Annotated[
+        str, typer.Option(help="default, or paper: Algorithm 1 as published.")
+    ] = "default",
+    graph_weights: Annotated[
+        str, typer.Option(help="order: the paper's model; structure: each graph counts once.")
+    ] = "order",
+    standardise: Annotated[bool, typer.Option(help="Centre and scale every column.")] = True,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same result.")] = 0,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="A setting of the preset, as name=value; repeat for more."),
+    ] = None,
+    restart: Annotated[
+        bool, typer.Option(help="Throw away the run that is in the directory.")
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the result as JSON, for programs.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option(help="Show no progress.")] = False,
+) -> None:
+    """Find the posterior over causal graphs of a table and save it in a directory.
+
+    A run that was interrupted goes on where it stopped when the same command, or `svidag fit` with
+    its directory, is given again.
+    """
+    with told():
+        if data.is_dir():
+            run, request = _unfinished(data, directory)
+        else:
+            run = RunDirectory(directory or _default_directory(data))
+            asked = Request(
+                str(data),
+                _text(knowledge),
+                interventions,
+                tuple(drop or ()),
+                transform,
+                mechanism,
+                preset,
+                standardise,
+                graph_weights,
+                seed,
+                dict(_setting(text) for text in setting or ()),
+            )
+            request = _prepare(run, asked, restart)
+        if run.finished:
+            note(f"The run in {run.path} is finished; --restart would repeat it.")
+        else:
+            _run(run, request, False if quiet or as_json else None)
+        _tell(run, as_json)
+
+
+def _run(run: RunDirectory, request: Request, progress: Any) -> None:
+    from svidag.export import write
+
+    posterior = request.fit(run.checkpoint, progress)
+    write(posterior, run.edges)
+    posterior.save(run.result)
+    run.checkpoint.unlink(missing_ok=True)
+
+
+def _tell(run: RunDirectory, as_json: bool) -> None:
+    from svidag.cli.tables import WIDEST, matrix_table, strongest_table, verdict_lines
+    from svidag.report.verdict import judge
+
+    posterior = run.load()
+    judged = judge(posterior)
+    if as_json:
+        edges = posterior.edge_probabilities()
+        content = {
+            "run": str(run.path),
+            "names": list(posterior.names),
+            "edge_probabilities": edges.to_numpy().tolist(),
+            "verdict": str(judged.level),
+            "reasons": [reason.text for reason in judged.reasons],
+        }
+        typer.echo(json.dumps(content))
+        return
+    screen = output()
+    if len(posterior.names) <= WIDEST:
+        screen.print(matrix_table(posterior.edge_probabilities()))
+    screen.print(strongest_table(posterior))
+    for line in verdict_lines(judged):
+        screen.print(line, markup=False, soft_wrap=True)
+    note(f"Saved in {run.path}. `svidag report {run.path}` makes a page to read.")
+
+
+def _prepare(run: RunDirectory, asked: Request, restart: bool) -> Request:
+    """Begin a run, or find the same one begun; another one is not overwritten unless asked."""
+    if restart:
+        run.clear()
+    found = run.request()
+    if found is not None and found != asked:
+        raise ValueError(
+            f"{run.path} holds a run with other arguments ({_difference(found, asked)}); "
+            "choose another directory, or --restart to throw it away"
+        )
+    request = asked if found is None else found
+    request.dataset().audit()
+    run.begin(request)
+    return request
+
+
+def _unfinished(directory: Path, other: Path | None) -> tuple[RunDirectory, Request]:
+    run = RunDirectory(directory)
+    if other is not None and other != directory:
+        raise ValueError(f"{directory} is a run of its own; it cannot go on in {other}")
+    request = run.request()
+    if request is None:
+        raise ValueError(f"{directory} is a directory without a run; expected a table")
+    return run, request
+
+
+def _difference(found: Request, asked: Request) -> str:
+    differing = [
+        f"{name}: {value!r} there, {getattr(asked, name)!r} now"
+        for name, value in vars(found).items()
+        if value != getattr(asked, name)
+    ]
+    return "; ".join(differing)
+
+
+def _default_directory(data: Path) -> Path:
+    return data.with_name(f"{data.stem}-svidag")
+
+
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path)
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    """Read name=value; a value that is not JSON is taken as text."""
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise ValueError(f"--set takes name=value, for instance --set chains=8; got {text!r}")
+    try:
+        return name.strip(), json.loads(value)
+    except ValueError:
+        return name.strip(), value

@@ -1,0 +1,142 @@
+"""A run on disk: what was asked, the checkpoint while it is unfinished, and then its posterior."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import svidag
+from svidag.data import Dataset
+from svidag.data.files import read_table
+
+FORMAT = "svidag run 1"
+
+
+@dataclass(frozen=True)
+class Request:
+    """The arguments of one `svidag fit`, as plain data."""
+
+    data: str
+    knowledge: str | None = None
+    interventions: str | None = None
+    drop: tuple[str, ...] = ()
+    transform: str | None = None
+    mechanism: str = "auto"
+    preset: str = "default"
+    standardise: bool = True
+    graph_weights: str = "order"
+    seed: int = 0
+    settings: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+    def dataset(self) -> Dataset:
+        """The table, without dropped columns."""
+        data: Any = self.data
+        if self.drop:
+            data = read_table(self.data, self.interventions)
+            absent = [name for name in self.drop if name not in data.columns]
+            if absent:
+                raise ValueError(
+                    f"--drop names {absent[0]!r}, which is no column of {self.data}; "
+                    f"its columns are {list(data.columns)}"
+                )
+            data = data.drop(columns=list(self.drop))
+        return Dataset.from_any(data, interventions=self.interventions, transforms=self.transform)
+
+    def prior(self) -> svidag.Prior | None:
+        """The beliefs, where a file gives them."""
+        return None if self.knowledge is None else svidag.Prior.from_file(self.knowledge)
+
+    def fit(self, checkpoint: Path, progress: Any) -> svidag.Posterior:
+        """Fit; the published preset goes on from its checkpoint, if there is one."""
+        return svidag.fit(
+            self.dataset(),
+            prior=self.prior(),
+            mechanism=self.mechanism,
+            preset=self.preset,
+            standardise=self.standardise,
+            graph_weights=self.graph_weights,
+            seed=self.seed,
+            progress=progress,
+            checkpoint=checkpoint if self.preset == "paper" else None,
+            **self.settings,
+        )
+
+
+@dataclass(frozen=True)
+class RunDirectory:
+    """The files of a run, by name."""
+
+    path: Path
+
+    @property
+    def request_file(self) -> Path:
+        """What was asked."""
+        return self.path / "request.json"
+
+    @property
+    def checkpoint(self) -> Path:
+        """Where an unfinished fit stands."""
+        return self.path / "checkpoint.npz"
+
+    @property
+    def result(self) -> Path:
+        """The posterior, for `svidag.load`."""
+        return self.path / "posterior.svidag"
+
+    @property
+    def edges(self) -> Path:
+        """Arrow probabilities, for any spreadsheet."""
+        return self.path / "edges.csv"
+
+    @property
+    def report(self) -> Path:
+        """The report, for any browser."""
+        return self.path / "report.html"
+
+    @property
+    def finished(self) -> bool:
+        """Whether the posterior is there."""
+        return self.result.exists()
+
+    def request(self) -> Request | None:
+        """What was asked; None where there is no run."""
+        if not self.request_file.exists():
+            return None
+        try:
+            content = json.loads(self.request_file.read_text(encoding="utf-8"))
+            if content.pop("format") != FORMAT:
+                raise ValueError(f"its format is not {FORMAT!r}")
+            return Request(**{**content, "drop": tuple(content["drop"])})
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"{self.request_file} is damaged: {error}") from None
+
+    def begin(self, request: Request) -> None:
+        """Record what is asked, before anything is computed."""
+        if self.path.exists() and not self.path.is_dir():
+            raise ValueError(f"{self.path} is a file; a run needs a directory")
+        self.path.mkdir(parents=True, exist_ok=True)
+        content = {"format": FORMAT, **dataclasses.asdict(request)}
+        temporary = self.request_file.with_suffix(".json.part")
+        temporary.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+        os.replace(temporary, self.request_file)
+
+    def clear(self) -> None:
+        """Remove an earlier run's files, and nothing else."""
+        for file in (self.request_file, self.checkpoint, self.result, self.edges, self.report):
+            file.unlink(missing_ok=True)
+
+    def load(self) -> svidag.Posterior:
+        """The finished posterior; an error says what is missing."""
+        if self.path.is_file():
+            return svidag.load(self.path)
+        if self.finished:
+            return svidag.load(self.result)
+        if self.request_file.exists():
+            raise ValueError(
+                f"the run in {self.path} is not finished; `svidag fit {self.path}` goes on with it"
+            )
+        raise ValueError(f"{self.path} holds no run; `svidag fit DATA -o {self.path}` makes one")

@@ -1,0 +1,107 @@
+"""`svidag.fit` in the conventions of scikit-learn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from svidag.methods import fit
+from svidag.posterior import Posterior
+
+
+class SVIDAG(BaseEstimator):
+    """The posterior over causal graphs as a scikit-learn estimator.
+
+    Parameters
+    ----------
+    prior, mechanism, preset, standardise, graph_weights, seed, progress, checkpoint, method
+        As in :func:`svidag.fit`; progress is silent unless asked for.
+    settings
+        Further settings of the preset, by name.
+
+    Attributes
+    ----------
+    posterior_
+        The fitted `Posterior`.
+    edge_probabilities_
+        P(cause → effect | data), a labelled frame.
+    n_features_in_, feature_names_in_
+        The number of columns seen by `fit`, and their names where they were strings.
+
+    Examples
+    --------
+    >>> import svidag
+    >>> example = svidag.datasets.synthetic(m=4, edges=3, n=200, seed=1)
+    >>> model = svidag.SVIDAG(mechanism="linear").fit(example.data)
+    >>> model.edge_probabilities_.shape
+    (4, 4)
+    """
+
+    def __init__(
+        self,
+        *,
+        prior: Any = None,
+        mechanism: Any = "auto",
+        preset: Any = "default",
+        standardise: Any = True,
+        graph_weights: Any = "order",
+        seed: Any = 0,
+        progress: Any = False,
+        checkpoint: Any = None,
+        method: Any = "svi-dag",
+        settings: Any = None,
+    ) -> None:
+        self.prior = prior
+        self.mechanism = mechanism
+        self.preset = preset
+        self.standardise = standardise
+        self.graph_weights = graph_weights
+        self.seed = seed
+        self.progress = progress
+        self.checkpoint = checkpoint
+        self.method = method
+        self.settings = settings
+
+    def fit(self, X: Any, y: Any = None, *, interventions: Any = None) -> SVIDAG:
+        """Find the posterior over causal graphs of the columns of X.
+
+        Parameters
+        ----------
+        X
+            DataFrame or array of numbers, one row for each observation.
+        y
+            Ignored.
+        interventions
+            Boolean frame or array like X of entries set from outside, or the name of the column of
+            X that names each row's target.
+        """
+        choices = self.get_params(deep=False)
+        settings = choices.pop("settings") or {}
+        target = interventions if isinstance(interventions, str) else None
+        measured = X if target is None else X.drop(columns=target)
+        values = validate_data(
+            self, measured, dtype=np.float64, ensure_min_samples=3, ensure_min_features=2
+        )
+        self.posterior_: Posterior = fit(
+            X if isinstance(X, pd.DataFrame) else values,
+            interventions=interventions,
+            **choices,
+            **settings,
+        )
+        self.edge_probabilities_: pd.DataFrame = self.posterior_.edge_probabilities()
+        return self
+
+    def score_samples(self, X: Any) -> Float[np.ndarray, " N"]:
+        """log p(row | data) of each row, averaged over graphs and parameters."""
+        check_is_fitted(self)
+        values = validate_data(self, X, dtype=np.float64, reset=False)
+        return self.posterior_.predictive_log_likelihood(values)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """The mean of `score_samples`: larger is better."""
+        return float(self.score_samples(X).mean())

@@ -1,0 +1,65 @@
+"""The scikit-learn estimator keeps scikit-learn's conventions and agrees with `svidag.fit`."""
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import svidag
+from svidag.problem import Problem
+
+QUICK = {"chains": 2, "burn_in": 20, "orders": 20, "thin": 2}
+MODEL = svidag.SVIDAG(mechanism="linear", settings=QUICK)
+
+
+@parametrize_with_checks([MODEL])
+@pytest.mark.filterwarnings("ignore")  # checks feed odd tables and expect the notes about them
+def test_the_conventions_of_scikit_learn(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def table():
+    return svidag.datasets.synthetic(m=4, edges=4, n=120, seed=4).data
+
+
+def test_it_gives_what_fit_gives(table):
+    model = clone(MODEL).fit(table)
+    posterior = svidag.fit(table, mechanism="linear", progress=False, **QUICK)
+    assert model.edge_probabilities_.equals(posterior.edge_probabilities())
+    assert list(model.feature_names_in_) == list(table.columns)
+
+
+def test_a_target_column_is_no_variable(table):
+    marked = table.assign(target=[""] * 60 + [table.columns[0]] * 60)
+    model = clone(MODEL).fit(marked, interventions="target")
+    assert model.n_features_in_ == 4
+    assert model.posterior_.names == tuple(table.columns)
+
+
+def test_the_score_is_the_mean_log_density_of_rows(table):
+    model = clone(MODEL).fit(table[:80])
+    rows = model.score_samples(table[80:])
+    assert rows.shape == (40,)
+    assert model.score(table[80:]) == pytest.approx(rows.mean())
+    shifted = table[80:] + 10.0
+    assert model.score(shifted) < model.score(table[80:])
+
+
+def test_a_fitted_estimator_survives_pickling(table):
+    model = clone(MODEL).fit(table)
+    again = pickle.loads(pickle.dumps(model))
+    assert again.edge_probabilities_.equals(model.edge_probabilities_)
+    assert np.array_equal(again.posterior_.sample(5), model.posterior_.sample(5))
+
+
+def test_a_setting_that_is_also_an_argument_is_refused(table):
+    with pytest.raises(TypeError, match="seed"):
+        svidag.SVIDAG(settings={"seed": 1}).fit(table)
+
+
+def test_a_prior_that_is_no_prior_is_refused(table):
+    with pytest.raises(ValueError, match=r"prior must be a svidag.Prior; got dict"):
+        Problem.build(table, prior={"p": 0.1}, interventions=None, standardise=True)
