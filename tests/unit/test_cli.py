@@ -120,7 +120,8 @@ def test_an_unknown_export_is_refused_and_nothing_is_written(finished, tmp_path)
 
 def test_the_report_is_one_page(finished, tmp_path):
     done("report", finished, "-o", tmp_path / "page.html")
-    assert (tmp_path / "page.html").read_text(encoding="utf-8").lower().startswith("<!doctype html>")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert page.lower().startswith("<!doctype html>")
 
 
 def test_check_says_what_is_wrong_without_fitting(table, tmp_path):
