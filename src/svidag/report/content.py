@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float, UInt8
 
-from svidag.posterior import Posterior
+from svidag.posterior import GraphLaw, Posterior
 from svidag.report import sections
 from svidag.report.effects import Effects, effects
 from svidag.report.layout import Layout, layered
@@ -54,8 +58,44 @@ class Content:
         return Counter(pair.status for pair in self.pairs)
 
 
+@dataclass(frozen=True, eq=False)
+class Asked(GraphLaw):
+    """A law that remembers its answers: some compile or sum for seconds to give one.
+
+    Examples
+    --------
+    >>> from svidag.posterior import DrawnGraphs
+    >>> law = Asked(DrawnGraphs(np.zeros((1, 2, 2), dtype=np.uint8), np.ones(1)))
+    >>> law.sample(3, seed=0) is law.sample(3, seed=0)
+    True
+    """
+
+    law: GraphLaw
+
+    def sample(self, n: int, seed: int) -> UInt8[np.ndarray, "n m m"]:
+        """The draws of the law."""
+        return self._sample(n, seed)
+
+    def edge_probabilities(self) -> Float[np.ndarray, "m m"]:
+        """P(i → j)."""
+        return self._edges
+
+    def log_probability(self, graphs: UInt8[np.ndarray, "S m m"]) -> Float[np.ndarray, " S"] | None:
+        """log P(A), not remembered."""
+        return self.law.log_probability(graphs)
+
+    @cached_property
+    def _sample(self) -> Callable[[int, int], np.ndarray]:
+        return cache(self.law.sample)
+
+    @cached_property
+    def _edges(self) -> np.ndarray:
+        return self.law.edge_probabilities()
+
+
 def content(posterior: Posterior) -> Content:
-    """Ask the posterior everything once."""
+    """Ask the posterior everything, and its law once."""
+    posterior = dataclasses.replace(posterior, law=Asked(posterior.law))
     edges = posterior.edge_probabilities().to_numpy()
     problem, classes = posterior.problem, posterior.cpdag()
     return Content(

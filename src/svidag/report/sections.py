@@ -282,6 +282,11 @@ class Chart:
 
 TRACES = {
     "bound": "Bound (ELBO)",
+    "log_likelihood": "Expected log likelihood",
+    "parameters": "Bound: parameters",
+    "noise": "Bound: noise",
+    "log_prior": "Bound: prior of edges",
+    "entropy": "Bound: entropy of edges",
     "edges": "Edges",
     "row_error": "Row error of the relaxed order",
     "spread": "Spread of the particles",
