@@ -74,6 +74,20 @@ def test_cpdag_is_the_union_of_its_class(classes_of_five):
     assert (cpdags(last) == union).all()
 
 
+@pytest.mark.parametrize("targets", [[(0,)], [(1,), (2,)], [(0, 2)], [(0, 1), (3,)]])
+def test_told_directions_give_the_essential_graph_of_the_interventions(classes_of_four, targets):
+    """Two DAGs agree under interventions iff also the arrows into and out of targets agree."""
+    inside = np.array([[k in target for k in range(4)] for target in targets])
+    told = (inside[:, :, None] != inside[:, None, :]).any(axis=0)
+    for graphs in classes_of_four:
+        smaller = defaultdict(list)
+        for A in graphs:
+            smaller[(A * told).tobytes()].append(A)
+        for alike in smaller.values():
+            union = np.stack(alike).max(axis=0)
+            assert (cpdags(np.stack(alike), told=told) == union).all()
+
+
 def test_members_are_the_class(classes_of_four, classes_of_five):
     for graphs in [*classes_of_four[::2], *classes_of_five[::100]]:
         found = members(graphs[0])

@@ -30,9 +30,10 @@ def test_all_pairs_agree_with_each_alone(mechanism):
                 assert found.mean[i, j] == 0
                 continue
             alone = posterior.effect(
-                cause, effect, change=float(found.change[i]), n=found.draws, level=LEVEL
+                cause, effect, change=float(found.change[i]), n=1000, level=LEVEL
             )
-            assert found.zero[i, j] == pytest.approx(alone.probability_zero)
+            share = 2 / np.sqrt(found.draws)  # four standard errors
+            assert found.zero[i, j] == pytest.approx(alone.probability_zero, abs=share)
             error = 4 * alone.sd / np.sqrt(found.draws) + 0.02
             assert found.mean[i, j] == pytest.approx(alone.mean, abs=error)
             assert found.low[i, j] == pytest.approx(alone.interval[0], abs=10 * error)

@@ -195,7 +195,9 @@ def test_the_first_stop_skips_to_the_verdict(visit):
 
 def test_a_graph_of_the_ranking_can_be_drawn(visit, contents):
     page = visit("eleven")
-    page.locator("button.draw").nth(1).click()
+    page.click('button[data-view="consensus"]')
+    assert drawn(page) == len(contents["eleven"].consensus[0].arrows)
+    page.click('button[data-view="graph 2"]')
     assert drawn(page) == len(contents["eleven"].graphs[1].arrows)
     assert page.locator("#threshold").is_disabled()
 

@@ -86,6 +86,21 @@ def test_an_intervention_on_one_of_two_decides():
     assert pair.basis == "interventions"
 
 
+def test_what_follows_from_an_intervention_is_decided_too():
+    rng = np.random.default_rng(2)
+    a, b, c = rng.standard_normal((3, 600))
+    b += 2 * a
+    c += 2 * b
+    mask = np.zeros((600, 3), dtype=bool)
+    mask[300:, 0] = True  # tells a → b; then b → c, since a — b — c is no collider
+    frame, prior = pd.DataFrame({"a": a, "b": b, "c": c}), svidag.Prior(p=0.02)
+    posterior = svidag.exact.posterior(frame, interventions=mask, prior=prior)
+    found = {(p.cause, p.effect): p for p in pairs(posterior, posterior.cpdag())}
+    assert found[0, 1].basis == "interventions"
+    assert found[1, 2].status is Status.DECIDED
+    assert found[1, 2].basis == "what follows from decided arrows"
+
+
 def test_a_belief_favours_and_does_not_decide(line):
     beliefs = {("a", "b"): 0.999, ("b", "a"): 0.001}
     pair = only(svidag.exact.posterior(line, prior=svidag.Prior(beliefs=beliefs)))

@@ -161,11 +161,20 @@ def test_noise_that_is_not_gaussian_calls_for_care(table):
     assert "noise of ‘b’" in found.reasons[0].text
 
 
+def test_noise_around_a_curve_is_judged_by_its_equations(table):
+    rng = np.random.default_rng(1)
+    curve = table[["a", "c"]].assign(b=2 * np.tanh(2 * table["a"]) + 0.3 * table["b"])
+    assert judge(svidag.exact.posterior(curve, mechanism="nonlinear")).level is Level.TRUST
+    heavy = curve.assign(b=curve["b"] + 0.3 * rng.standard_t(2, size=300))
+    found = judge(svidag.exact.posterior(heavy, mechanism="nonlinear"))
+    assert any("noise of ‘b’" in reason.text for reason in found.reasons)
+
+
 def test_a_bent_relation_calls_for_care_of_linear_mechanisms_only(table):
     posterior = svidag.exact.posterior(table.assign(b=table["b"] + table["a"] + table["a"] ** 2))
     assert any("‘b’" in r.text and "straight" in r.text for r in judge(posterior).reasons)
     other = with_facts(posterior, **{**CHAINS, "mechanism": "nonlinear"}, half_disagreement=0.0)
-    assert judge(other).level is Level.TRUST
+    assert not any("straight" in reason.text for reason in judge(other).reasons)
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -41,13 +41,29 @@ def cpdag(A: ArrayLike, *, allow_cyclic: bool = False) -> UInt8[np.ndarray, "m m
     return _complete(A[None].astype(bool))[0].astype(np.uint8)
 
 
-def cpdags(draws: ArrayLike, *, allow_cyclic: bool = False) -> UInt8[np.ndarray, "S m m"]:
+def cpdags(
+    draws: ArrayLike, *, allow_cyclic: bool = False, told: Bool[np.ndarray, "m m"] | None = None
+) -> UInt8[np.ndarray, "S m m"]:
     """Return the CPDAG of every draw; a graph that is drawn repeatedly is converted once.
+
+    Parameters
+    ----------
+    draws
+        The graphs.
+    allow_cyclic
+        As for `cpdag`.
+    told
+        True, in both cells, for pairs whose direction is known from elsewhere, as it is if one of
+        the two was intervened on without the other. The class is then the smaller one of graphs
+        that also agree on these; if all come from interventions, its graph is the essential graph
+        of Hauser & Bühlmann (2012).
 
     Examples
     --------
     >>> cpdags([[[0, 1], [0, 0]], [[0, 0], [1, 0]]]).sum(axis=(1, 2))
     array([2, 2], dtype=uint64)
+    >>> cpdags([[[0, 1], [0, 0]]], told=np.ones((2, 2), dtype=bool)).tolist()
+    [[[0, 1], [0, 0]]]
     """
     draws = adjacency(draws, "draws", ndim=3)
     if not allow_cyclic:
@@ -57,14 +73,16 @@ def cpdags(draws: ArrayLike, *, allow_cyclic: bool = False) -> UInt8[np.ndarray,
     step = max(1, _BLOCK // max(1, graphs.shape[1] ** 2))
     for start in range(0, len(graphs), step):
         block = slice(start, start + step)
-        completed[block] = _complete(graphs[block].astype(bool))
+        completed[block] = _complete(graphs[block].astype(bool), told)
     return completed[which]
 
 
-def _complete(A: Bool[np.ndarray, "S m m"]) -> Bool[np.ndarray, "S m m"]:
+def _complete(
+    A: Bool[np.ndarray, "S m m"], told: Bool[np.ndarray, "m m"] | None = None
+) -> Bool[np.ndarray, "S m m"]:
     skeleton = A | _transpose(A)
     apart = ~skeleton & ~np.eye(A.shape[-1], dtype=bool)
-    directed = A & _meet(apart, A)
+    directed = A & (_meet(apart, A) if told is None else _meet(apart, A) | told)
     active = np.arange(len(A))
     while active.size:
         before = directed[active]

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float, UInt8
 
-from svidag.posterior import Posterior
+from svidag.posterior import GraphLaw, Posterior
 from svidag.report import sections
 from svidag.report.effects import Effects, effects
+from svidag.report.figures import percent
 from svidag.report.layout import Layout, layered
 from svidag.report.pairs import Direction, Pair, Status, pairs
 from svidag.report.verdict import Verdict, judge
@@ -30,6 +35,7 @@ class Content:
     layout: Layout
     graphs: tuple[sections.Listed, ...]
     classes: tuple[sections.Listed, ...]
+    consensus: tuple[sections.Listed, float]
     beliefs: sections.Beliefs | None
     effects: Effects | None
     data: sections.Data | None
@@ -54,8 +60,44 @@ class Content:
         return Counter(pair.status for pair in self.pairs)
 
 
+@dataclass(frozen=True, eq=False)
+class Asked(GraphLaw):
+    """A law that remembers its answers: some compile or sum for seconds to give one.
+
+    Examples
+    --------
+    >>> from svidag.posterior import DrawnGraphs
+    >>> law = Asked(DrawnGraphs(np.zeros((1, 2, 2), dtype=np.uint8), np.ones(1)))
+    >>> law.sample(3, seed=0) is law.sample(3, seed=0)
+    True
+    """
+
+    law: GraphLaw
+
+    def sample(self, n: int, seed: int) -> UInt8[np.ndarray, "n m m"]:
+        """The draws of the law."""
+        return self._sample(n, seed)
+
+    def edge_probabilities(self) -> Float[np.ndarray, "m m"]:
+        """P(i → j)."""
+        return self._edges
+
+    def log_probability(self, graphs: UInt8[np.ndarray, "S m m"]) -> Float[np.ndarray, " S"] | None:
+        """log P(A), not remembered."""
+        return self.law.log_probability(graphs)
+
+    @cached_property
+    def _sample(self) -> Callable[[int, int], np.ndarray]:
+        return cache(self.law.sample)
+
+    @cached_property
+    def _edges(self) -> np.ndarray:
+        return self.law.edge_probabilities()
+
+
 def content(posterior: Posterior) -> Content:
-    """Ask the posterior everything once."""
+    """Ask the posterior everything, and its law once."""
+    posterior = dataclasses.replace(posterior, law=Asked(posterior.law))
     edges = posterior.edge_probabilities().to_numpy()
     problem, classes = posterior.problem, posterior.cpdag()
     return Content(
@@ -65,7 +107,8 @@ def content(posterior: Posterior) -> Content:
         pairs=tuple(pairs(posterior, classes)),
         layout=layered(edges),
         graphs=tuple(sections.graphs(posterior)),
-        classes=tuple(sections.classes(classes)),
+        classes=tuple(sections.classes(posterior)),
+        consensus=sections.consensus(posterior),
         beliefs=sections.beliefs(posterior),
         effects=effects(posterior),
         data=sections.data(posterior),
@@ -85,14 +128,8 @@ def drawing(content: Content) -> dict[str, Any]:
         "size": list(content.layout.size),
         "pairs": [_drawn(pair, content.layout) for pair in content.shown_pairs],
         "views": [
-            {
-                "label": f"{label} {k}",
-                "p": round(item.probability, 4),
-                "arrows": item.arrows,
-                "links": item.links,
-            }
-            for label, listed in (("graph", content.graphs), ("class", content.classes))
-            for k, item in enumerate(listed, start=1)
+            {"label": label, "title": title, "arrows": item.arrows, "links": item.links}
+            for label, title, item in _views(content)
         ],
         "effects": None
         if found is None
@@ -101,6 +138,14 @@ def drawing(content: Content) -> dict[str, Any]:
             for name in ("change", "mean", "low", "high", "zero")
         },
     }
+
+
+def _views(content: Content) -> Iterator[tuple[str, str, sections.Listed]]:
+    """Single graphs that can be drawn: how buttons call them, and how they are called."""
+    yield "consensus", "Consensus: nearest to all graphs", content.consensus[0]
+    for label, listed in (("graph", content.graphs), ("class", content.classes)):
+        for k, item in enumerate(listed, start=1):
+            yield f"{label} {k}", f"{label.capitalize()} {k} ({percent(item.probability)})", item
 
 
 def _rounded(values: np.ndarray) -> list[Any]:

@@ -18,7 +18,7 @@ from svidag.effects import even_noise
 from svidag.graph import ancestors
 from svidag.mechanisms.law import Equations
 from svidag.mechanisms.linear_law import LinearEquations
-from svidag.posterior import Posterior
+from svidag.posterior import DRAWS, Posterior
 
 GRAPHS = 1000
 """Draws behind linear effects."""
@@ -68,7 +68,7 @@ def effects(posterior: Posterior, seed: int = 0) -> Effects | None:
         return None
     at, change = _usual(posterior)
     n = GRAPHS if posterior.diagnostics.get("mechanism") == "linear" else SIMULATED
-    graphs = posterior.sample(n, seed)
+    graphs = posterior.sample(DRAWS, seed)[:n]
     equations, reached = law.draw(graphs, seed), ancestors(graphs)
     if isinstance(equations, LinearEquations):
         draws = equations.total_effects() * change[:, None]

@@ -1,6 +1,7 @@
-"""Whether linear Gaussian mechanisms fit the data: residuals given the probable causes.
+"""Whether the mechanisms fit the data: residuals given the probable causes.
 
-Each variable is regressed on its probable causes, and both ways where the direction is open: under
+Nonlinear mechanisms leave residuals from the equations of the consensus graph. For linear ones each
+variable is regressed on its probable causes, and both ways where the direction is open: under
 a linear Gaussian model what is left over is Gaussian and bends with none of them either way.
 """
 
@@ -13,7 +14,9 @@ import numpy as np
 from jaxtyping import Float
 from scipy.stats import chi2, kurtosis, skew
 
+from svidag.mechanisms.law import MechanismLaw
 from svidag.posterior import Posterior
+from svidag.problem import Problem
 
 SKEWNESS, KURTOSIS = 1.0, 3.0
 """Skewness and excess kurtosis of residuals that are far from Gaussian; Laplace has 3."""
@@ -25,8 +28,10 @@ CHANCE = 1e-4
 """Probability that a straight relation seems to bend."""
 PROBABLE = 0.25
 """Probability from which a cause is taken into account."""
-ROWS = 5000
-"""Rows looked at."""
+ROWS, FOLLOWED = 5000, 1000
+"""Rows looked at, by regression and by following equations."""
+FEWEST = 20
+"""Fewer rows say nothing about the shape of noise."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +43,7 @@ class Misfit:
 
 
 def misfit(posterior: Posterior) -> Misfit:
-    """Look at the residuals of a linear posterior; others, and those without data, pass.
+    """Look at residuals; the published preset, and posteriors without data, pass.
 
     Examples
     --------
@@ -48,8 +53,10 @@ def misfit(posterior: Posterior) -> Misfit:
     >>> "b" in misfit(svidag.exact.posterior(pd.DataFrame(x, columns=["a", "b"]))).bent
     True
     """
-    problem = posterior.problem
-    if problem is None or posterior.diagnostics.get("mechanism") != "linear":
+    problem, mechanism = posterior.problem, posterior.diagnostics.get("mechanism")
+    if problem is not None and mechanism == "nonlinear" and posterior.mechanisms is not None:
+        return Misfit(_rough_noise(posterior, posterior.mechanisms, problem), ())
+    if problem is None or mechanism != "linear":
         return Misfit((), ())
     causes = posterior.edge_probabilities().to_numpy() > PROBABLE
     rough, bent = [], []
@@ -57,7 +64,7 @@ def misfit(posterior: Posterior) -> Misfit:
         rows = np.flatnonzero(~problem.data.intervened[:, j])
         rows = rows[:: -(-len(rows) // ROWS) or 1]
         values, parents = problem.data.values[rows], np.flatnonzero(causes[:, j])
-        if len(rows) < 3 * (len(parents) + 3):
+        if len(rows) < FEWEST + 3 * len(parents):
             continue
         x, y = values[:, parents], values[:, j]
         left = _residual(x, y)
@@ -66,6 +73,26 @@ def misfit(posterior: Posterior) -> Misfit:
         if len(parents) and _bends(x, left):
             bent.append(name)
     return Misfit(tuple(rough), tuple(bent))
+
+
+def _rough_noise(posterior: Posterior, law: MechanismLaw, problem: Problem) -> tuple[str, ...]:
+    """Variables whose residual from one draw of their equation is far from Gaussian."""
+    values = problem.data.values
+    if problem.scaling is not None:
+        values = problem.scaling.invert(values)
+    graph = posterior.consensus().graph.to_numpy().astype(np.uint8)
+    rows, m = slice(None, None, -(-len(values) // FOLLOWED)), len(graph)
+    alone = np.eye(m, dtype=bool)  # copy j of the graph answers for variable j alone
+    given = np.repeat(values[None, rows], m, axis=0)
+    equations = law.draw(np.repeat(graph[None], m, axis=0), 0, alone)
+    expected = equations.propagate(given, np.zeros(given.shape), alone)
+    left = np.diagonal(given - expected, axis1=0, axis2=2)
+    free = ~problem.data.intervened[rows]
+    return tuple(
+        name
+        for j, name in enumerate(posterior.names)
+        if free[:, j].sum() > FEWEST and _far_from_gaussian(left[free[:, j], j])
+    )
 
 
 def _residual(x: Float[np.ndarray, "N k"], y: Float[np.ndarray, " N"]) -> Float[np.ndarray, " N"]:

@@ -1,7 +1,7 @@
 """Every pair of variables: how surely connected, which way, and what the direction rests on.
 
-A direction is decided only as far as the Markov equivalence classes of the draws compel it, or
-hard knowledge or an intervention settles it; otherwise it is at most favoured.
+A direction is decided only as far as the equivalence classes of the draws compel it; otherwise it
+is at most favoured. The classes are Markov's, made smaller by hard knowledge and by interventions.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float
 
-from svidag.posterior import ClassProbabilities, Posterior
+from svidag.graph import cpdags
+from svidag.posterior import DRAWS, ClassProbabilities, Posterior
 from svidag.problem import Problem
 
 SURE = 0.9
@@ -49,7 +50,8 @@ class Pair:
     forward, backward
         P(cause → effect) and P(effect → cause).
     compelled
-        The share of draws whose equivalence class has cause → effect in every member.
+        The share of draws whose equivalence class has cause → effect in every member. Hard
+        knowledge and interventions make classes smaller.
     direction
         What is known of the direction, given that they are connected.
     basis
@@ -100,11 +102,8 @@ def pairs(posterior: Posterior, classes: ClassProbabilities) -> list[Pair]:
     6
     """
     edges = posterior.edge_probabilities().to_numpy()
-    compelled = classes.directed.to_numpy()
-    settled = _settled(posterior.problem, len(edges))
-    found = [
-        _pair(i, j, edges, compelled, settled, _leaning(posterior)) for i, j in _oriented(edges)
-    ]
+    judge = _Judge.of(posterior, classes)
+    found = [judge.pair(i, j, edges) for i, j in _oriented(edges)]
     return sorted(found, key=lambda pair: -pair.adjacent)
 
 
@@ -115,21 +114,56 @@ def _oriented(edges: Float[np.ndarray, "m m"]) -> Iterator[tuple[int, int]]:
 
 
 @dataclass(frozen=True, eq=False)
-class _Settled:
-    """What else than an equivalence class can settle a direction."""
+class _Judge:
+    """What compels directions: the classes, the smaller classes, and what made them smaller."""
 
+    markov: Float[np.ndarray, "m m"]
+    compelled: Float[np.ndarray, "m m"]
     known: Bool[np.ndarray, "m m"]
     intervened: Bool[np.ndarray, "m m"]
+    leaning: str
+
+    @classmethod
+    def of(cls, posterior: Posterior, classes: ClassProbabilities) -> _Judge:
+        markov = classes.directed.to_numpy()
+        known, intervened = _told(posterior.problem, len(markov))
+        told, compelled = known | intervened, markov
+        if told.any():
+            graphs = cpdags(posterior.sample(DRAWS), told=told).astype(bool)
+            compelled = (graphs & ~graphs.swapaxes(1, 2)).mean(axis=0)
+        return cls(markov, compelled, known, intervened, _leaning(posterior))
+
+    def pair(self, i: int, j: int, edges: Float[np.ndarray, "m m"]) -> Pair:
+        forward, backward = float(edges[i, j]), float(edges[j, i])
+        enough = SURE * (forward + backward)
+        if enough > 0 and self.compelled[i, j] >= enough:
+            direction, basis = Direction.DECIDED, self._basis(i, j, enough)
+        elif enough > 0 and forward >= enough:
+            direction, basis = Direction.FAVOURED, self.leaning
+        else:
+            direction, basis = Direction.OPEN, ""
+        return Pair(i, j, forward, backward, float(self.compelled[i, j]), direction, basis)
+
+    def _basis(self, i: int, j: int, enough: float) -> str:
+        if self.markov[i, j] >= enough:
+            return "conditional independences"
+        if self.known[i, j]:
+            return "hard knowledge"
+        return "interventions" if self.intervened[i, j] else "what follows from decided arrows"
 
 
-def _settled(problem: Problem | None, m: int) -> _Settled:
+def _told(
+    problem: Problem | None, m: int
+) -> tuple[Bool[np.ndarray, "m m"], Bool[np.ndarray, "m m"]]:
+    """Pairs whose direction hard knowledge, and whose direction interventions tell."""
     if problem is None:
-        return _Settled(np.zeros((m, m), dtype=bool), np.zeros((m, m), dtype=bool))
-    known = problem.prior.required | ~problem.prior.allowed.T
+        return np.zeros((m, m), dtype=bool), np.zeros((m, m), dtype=bool)
+    excluded = ~problem.prior.allowed & ~np.eye(m, dtype=bool)
+    known = problem.prior.required | excluded
     targets = np.unique(problem.data.intervened, axis=0)
     # A row in which exactly one of two was set from outside tells which way they are connected.
     apart = (targets[:, :, None] != targets[:, None, :]).any(axis=0)
-    return _Settled(known, apart)
+    return known | known.T, apart
 
 
 def _leaning(posterior: Posterior) -> str:
@@ -139,26 +173,3 @@ def _leaning(posterior: Posterior) -> str:
     if posterior.diagnostics.get("graph_weights", "order") == "order":
         return "beliefs, and the prior over orders"
     return "beliefs"
-
-
-def _pair(
-    i: int,
-    j: int,
-    edges: Float[np.ndarray, "m m"],
-    compelled: Float[np.ndarray, "m m"],
-    settled: _Settled,
-    leaning: str,
-) -> Pair:
-    forward, backward = float(edges[i, j]), float(edges[j, i])
-    enough = SURE * (forward + backward)
-    if enough > 0 and compelled[i, j] >= enough:
-        direction, basis = Direction.DECIDED, "conditional independences"
-    elif enough == 0 or forward < enough:
-        direction, basis = Direction.OPEN, ""
-    elif settled.known[i, j]:
-        direction, basis = Direction.DECIDED, "hard knowledge"
-    elif settled.intervened[i, j]:
-        direction, basis = Direction.DECIDED, "interventions"
-    else:
-        direction, basis = Direction.FAVOURED, leaning
-    return Pair(i, j, forward, backward, float(compelled[i, j]), direction, basis)

@@ -15,7 +15,7 @@ import pandas as pd
 from jaxtyping import Bool, Float
 
 from svidag import __version__
-from svidag.posterior import ClassProbabilities, Posterior
+from svidag.posterior import Posterior
 from svidag.problem import Problem
 from svidag.report.verdict import findings
 
@@ -47,9 +47,17 @@ def graphs(posterior: Posterior) -> list[Listed]:
     return _listed([(graph.graph, graph.probability) for graph in top])
 
 
-def classes(found: ClassProbabilities) -> list[Listed]:
-    """The most probable Markov equivalence class."""
-    return _listed([(found.most_probable, found.probability)])
+def classes(posterior: Posterior) -> list[Listed]:
+    """The most probable Markov equivalence classes."""
+    top = posterior.top_classes(GRAPHS)
+    return _listed([(ranked.cpdag, ranked.probability) for ranked in top])
+
+
+def consensus(posterior: Posterior) -> tuple[Listed, float]:
+    """The graph nearest to the draws, and in how many cells a draw differs from it on average."""
+    found = posterior.consensus()
+    (graph,) = _listed([(found.graph, 1.0)])
+    return graph, found.expected_differences
 
 
 def _listed(ranked: list[tuple[pd.DataFrame, float]]) -> list[Listed]:
@@ -282,6 +290,11 @@ class Chart:
 
 TRACES = {
     "bound": "Bound (ELBO)",
+    "log_likelihood": "Expected log likelihood",
+    "parameters": "Bound: parameters",
+    "noise": "Bound: noise",
+    "log_prior": "Bound: prior of edges",
+    "entropy": "Bound: entropy of edges",
     "edges": "Edges",
     "row_error": "Row error of the relaxed order",
     "spread": "Spread of the particles",

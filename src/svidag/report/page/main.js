@@ -21,11 +21,7 @@ class Graph {
 
   options() {
     this.names.forEach((name, k) => this.input.focus.append(new Option(this.labels[k], String(k))));
-    this.views.forEach((view, k) => {
-      const share = (100 * view.p).toPrecision(2);
-      const kind = view.label.startsWith("class") ? "Class" : "Graph";
-      this.input.view.append(new Option(`${kind} ${view.label.split(" ")[1]} (${Number(share)} %)`, String(k)));
-    });
+    this.views.forEach((view, k) => this.input.view.append(new Option(view.title, String(k))));
   }
 
   get focus() { return this.input.focus.value === "" ? null : Number(this.input.focus.value); }
