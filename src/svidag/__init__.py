@@ -7,7 +7,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from svidag import datasets, exact, metrics
+    from svidag import datasets, exact, export, io, metrics
     from svidag.comparison import compare
     from svidag.data import Dataset
     from svidag.estimator import SVIDAG
@@ -27,7 +27,9 @@ __all__ = [
     "compare",
     "datasets",
     "exact",
+    "export",
     "fit",
+    "io",
     "load",
     "metrics",
 ]

@@ -364,11 +364,33 @@ class Posterior:
 
         return save(self, path)
 
-    def to_networkx(self, threshold: float | None = None) -> nx.DiGraph:
-        """The consensus graph, or all arrows above a threshold, with their probabilities."""
+    def to_networkx(
+        self, threshold: float | None = None, *, graph: pd.DataFrame | None = None
+    ) -> nx.DiGraph:
+        """The consensus graph, or all arrows above a threshold, with their probabilities.
+
+        The consensus is acyclic and its nodes are column names, as DoWhy wants them. A labelled
+        `graph`, for instance from `top_graphs`, takes its place.
+        """
         from svidag.export import to_networkx
 
-        return to_networkx(self, threshold)
+        return to_networkx(self, threshold, graph=graph)
+
+    def to_pgmpy(self, graph: pd.DataFrame | None = None) -> Any:
+        """The consensus graph, or a given one, as a pgmpy ``DAG``; needs svidag[pgmpy]."""
+        from svidag.export import to_pgmpy
+
+        return to_pgmpy(self, graph)
+
+    def to_arviz(self, n: int = 1000, seed: int = 0) -> Any:
+        """n drawn graphs with prior and data, as ``InferenceData`` or, from ArviZ 1.0, a DataTree.
+
+        Draws are a dimension of their own and no chains, since no R-hat applies to them; needs
+        svidag[arviz].
+        """
+        from svidag.export import to_arviz
+
+        return to_arviz(self, n, seed)
 
     def report(self, path: str | os.PathLike[str]) -> Path:
         """Write one HTML file that shows all this and opens offline; its path is returned."""

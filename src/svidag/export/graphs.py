@@ -1,0 +1,105 @@
+"""The arrows of a posterior as a table and as a networkx graph."""
+
+from __future__ import annotations
+
+import networkx as nx
+import numpy as np
+import pandas as pd
+from jaxtyping import Bool
+
+from svidag.graph import adjacency
+from svidag.posterior import Posterior
+
+
+def edge_list(posterior: Posterior) -> pd.DataFrame:
+    """Every ordered pair with its probabilities, the most probable arrow first.
+
+    Columns: cause, effect, probability, reverse (of the opposite arrow), adjacency (their sum) and,
+    where beliefs are known, prior (of the arrow before the data).
+
+    Examples
+    --------
+    >>> import svidag
+    >>> example = svidag.datasets.synthetic(m=3, edges=2, n=100, seed=1)
+    >>> list(edge_list(svidag.exact.posterior(example.data)).columns)
+    ['cause', 'effect', 'probability', 'reverse', 'adjacency', 'prior']
+    """
+    m = len(posterior.names)
+    return _table(posterior, ~np.eye(m, dtype=bool))
+
+
+def to_networkx(
+    posterior: Posterior, threshold: float | None = None, *, graph: pd.DataFrame | None = None
+) -> nx.DiGraph:
+    """A directed graph on all the variables, each arrow with its probabilities.
+
+    Nodes are column names. The consensus is acyclic, as DoWhy wants it; arrows above a threshold
+    may form a cycle.
+
+    Parameters
+    ----------
+    posterior
+        Where the probabilities are from.
+    threshold
+        Take all arrows with at least this probability; by default the consensus graph.
+    graph
+        Take these arrows: a labelled frame, for instance from `top_graphs` or from `consensus`
+        at another threshold.
+
+    Examples
+    --------
+    >>> import svidag
+    >>> example = svidag.datasets.synthetic(m=4, edges=3, n=100, seed=1)
+    >>> graph = to_networkx(svidag.exact.posterior(example.data))
+    >>> nx.is_directed_acyclic_graph(graph)
+    True
+    """
+    table = _table(posterior, _chosen(posterior, threshold, graph))
+    found = nx.DiGraph()
+    found.add_nodes_from(posterior.names)
+    for row in table.to_dict("records"):
+        figures = {name: float(row[name]) for name in list(table)[2:]}
+        found.add_edge(row["cause"], row["effect"], **figures)
+    return found
+
+
+def _table(posterior: Posterior, chosen: Bool[np.ndarray, "m m"]) -> pd.DataFrame:
+    p = posterior.law.edge_probabilities()
+    i, j = np.nonzero(chosen)
+    ranked = np.argsort(-p[i, j], kind="stable")
+    i, j = i[ranked], j[ranked]
+    names = np.array(posterior.names, dtype=object)
+    columns = {
+        "cause": names[i],
+        "effect": names[j],
+        "probability": p[i, j],
+        "reverse": p[j, i],
+        "adjacency": p[i, j] + p[j, i],
+    }
+    if posterior.problem is not None:
+        columns["prior"] = posterior.problem.prior.edge_probabilities().to_numpy()[i, j]
+    return pd.DataFrame(columns)
+
+
+def _chosen(
+    posterior: Posterior, threshold: float | None, graph: pd.DataFrame | None
+) -> Bool[np.ndarray, "m m"]:
+    if graph is not None and threshold is not None:
+        raise ValueError("give a threshold or a graph, not both")
+    if graph is not None:
+        return _given(posterior, graph)
+    if threshold is None:
+        return posterior.consensus().graph.to_numpy() == 1
+    if isinstance(threshold, bool) or not 0 < threshold <= 1:
+        raise ValueError(f"threshold must be a probability above 0; got {threshold!r}")
+    return posterior.law.edge_probabilities() >= threshold
+
+
+def _given(posterior: Posterior, graph: pd.DataFrame) -> Bool[np.ndarray, "m m"]:
+    names = list(posterior.names)
+    if sorted(map(str, graph.index)) != sorted(names) or set(graph.columns) != set(graph.index):
+        raise ValueError(
+            "graph must have one row and one column for each variable of the posterior; got "
+            f"{list(graph.index)} and {list(graph.columns)}"
+        )
+    return adjacency(graph.loc[names, names], "graph") == 1
