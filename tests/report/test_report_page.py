@@ -211,11 +211,11 @@ def test_tables_sort_filter_and_open(visit):
     assert total > 80
     page.get_by_role("button", name="P(connected)").click()
     values = page.eval_on_selector_all(
-        "#pair-table tbody tr", "all => all.map(row => +row.cells[3].dataset.v)"
+        "#pair-table tbody tr", "all => all.map(row => +row.cells[4].dataset.v)"
     )
     assert values == sorted(values, reverse=True)
     page.get_by_role("button", name="P(connected)").click()
-    assert page.locator("#pair-table th").nth(3).get_attribute("aria-sort") == "ascending"
+    assert page.locator("#pair-table th").nth(4).get_attribute("aria-sort") == "ascending"
     page.fill("#pair-text", "gene_7")
     assert 0 < rows.count() < total
     assert all("gene_7" in text for text in rows.all_text_contents())

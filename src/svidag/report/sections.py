@@ -6,7 +6,7 @@ import math
 import platform
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from typing import Any
 
@@ -30,15 +30,24 @@ POINTS = 160
 """Points of a small line."""
 
 
+Mark = tuple[int, int, str]
+"""Two variables and what is between them: → or —."""
+
+
 @dataclass(frozen=True)
 class Listed:
-    """A graph with its probability, and how it differs from the first of its list."""
+    """A graph with its probability, and the marks that the first of its list has not, and has."""
 
     probability: float
     arrows: tuple[tuple[int, int], ...]
     links: tuple[tuple[int, int], ...]
-    gained: tuple[tuple[int, int], ...]
-    lost: tuple[tuple[int, int], ...]
+    gained: tuple[Mark, ...] = ()
+    lost: tuple[Mark, ...] = ()
+
+    @property
+    def marks(self) -> list[Mark]:
+        """Arrows, then links."""
+        return [(i, j, "→") for i, j in self.arrows] + [(i, j, "—") for i, j in self.links]
 
 
 def graphs(posterior: Posterior) -> list[Listed]:
@@ -61,17 +70,20 @@ def consensus(posterior: Posterior) -> tuple[Listed, float]:
 
 
 def _listed(ranked: list[tuple[pd.DataFrame, float]]) -> list[Listed]:
-    matrices = [frame.to_numpy().astype(bool) for frame, _ in ranked]
+    found = [_graph(frame.to_numpy().astype(bool), p) for frame, p in ranked]
+    first = found[0].marks
     return [
-        Listed(
-            probability,
-            arrows=_cells(matrix & ~matrix.T),
-            links=_cells(np.triu(matrix & matrix.T)),
-            gained=_cells(matrix & ~matrices[0]),
-            lost=_cells(matrices[0] & ~matrix),
+        replace(
+            listed,
+            gained=tuple(mark for mark in listed.marks if mark not in first),
+            lost=tuple(mark for mark in first if mark not in listed.marks),
         )
-        for matrix, (_, probability) in zip(matrices, ranked, strict=True)
+        for listed in found
     ]
+
+
+def _graph(matrix: Bool[np.ndarray, "m m"], probability: float) -> Listed:
+    return Listed(probability, _cells(matrix & ~matrix.T), _cells(np.triu(matrix & matrix.T)))
 
 
 def _cells(matrix: Bool[np.ndarray, "m m"]) -> tuple[tuple[int, int], ...]:
