@@ -350,9 +350,20 @@ def _descend(
 
 
 def _optimiser(s: Settings) -> optax.GradientTransformation:
-    return s.optimiser or optax.chain(
-        optax.clip_by_global_norm(s.gradient_clip), optax.adam(s.learning_rate)
-    )
+    return s.optimiser or optax.chain(_shorten(s.gradient_clip), optax.adam(s.learning_rate))
+
+
+def _shorten(largest: float) -> optax.GradientTransformation:
+    """Clip the global norm, by one factor that fuses into what follows.
+
+    `optax.clip_by_global_norm` divides every leaf, which XLA does in passes of their own.
+    """
+
+    def shorten(gradient, _):
+        factor = jnp.minimum(largest / optax.tree.norm(gradient), 1.0)
+        return jax.tree.map(lambda leaf: factor * leaf, gradient)
+
+    return optax.stateless(shorten)
 
 
 def _order_optimiser(s: Settings) -> optax.GradientTransformation:

@@ -23,6 +23,8 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from svidag import noise
+
 __all__ = ["MLPMechanism", "NodeKL", "ParameterGuide", "Parameters"]
 
 
@@ -61,8 +63,7 @@ class ParameterGuide(eqx.Module):
 
     def sample(self, key: PRNGKeyArray) -> Parameters:
         """Draw θ = μ + σ ⊙ ε for all nodes."""
-        noise = _normals(key, self.mean.shape)
-        theta = self.mean + self.scale * noise
+        theta = self.mean + self.scale * _normals(key, self.mean.shape)
         return _unpack(theta, self.widths)
 
 
@@ -247,8 +248,10 @@ def _lecun_normal(
 
 def _normals(key: PRNGKeyArray, shape: tuple[int, ...]) -> Float[Array, "m *K d"]:
     """Independent standard normals for all nodes and graphs."""
+    size = prod(shape[1:])
     # A loop, because XLA would fuse and so repeat the work wherever the noise is used.
-    return jax.lax.map(lambda key: jr.normal(key, shape[1:]), jr.split(key, shape[0]))
+    starts = size * jnp.arange(shape[0], dtype=jnp.uint32)
+    return jax.lax.map(lambda start: noise.normal(key, (size,), start), starts).reshape(shape)
 
 
 def _over_graphs(bias: Float[Array, "m h"], like: Array) -> Array:
@@ -259,7 +262,7 @@ def _over_graphs(bias: Float[Array, "m h"], like: Array) -> Array:
 @jax.custom_jvp
 def _softplus(x: Array) -> Array:
     """log(1 + eˣ); jax.nn.softplus guards against infinities at three times the cost."""
-    return jnp.maximum(x, 0) + jnp.log1p(jnp.exp(-jnp.abs(x)))
+    return jnp.maximum(x, 0) + jnp.log(1 + jnp.exp(-jnp.abs(x)))
 
 
 @_softplus.defjvp
