@@ -200,7 +200,7 @@ def _locate_forward(value, raw, boundary, axis):
 def _locate_backward(boundary, axis, residuals, cotangents):
     """Corner and size are linear in the shares p = softmax(a), and ∂p_b/∂a_c = p_b (δ_bc − p_c)."""
     shares, index, corner, size = residuals
-    corner_bar, size_bar, start_bar, end_bar = cotangents
+    corner_bar, size_bar, start_bar, end_bar = jax.lax.optimization_barrier(cotangents)
     n, free = shares.shape[1], 1 - SMALLEST_BIN
     before, here = (bins(index, n).astype(index.dtype) for bins in (_bins_before, _bin_here))
     p_before = ((corner + boundary) / (2 * boundary) - SMALLEST_BIN / n * index[None]) / free
