@@ -14,7 +14,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike, Bool, Float, UInt8
+from jaxtyping import Array, Bool, Float, UInt8
 
 from svidag import noise
 from svidag.data import Scaling
@@ -43,12 +43,12 @@ class GuideLaw(GraphLaw):
 
     def sample(self, n: int, seed: int) -> UInt8[np.ndarray, "n m m"]:
         """Independent draws of A = B ⊙ M(r)."""
-        return np.concatenate([drawn.graphs for drawn in self._chunks(n, seed)])[:n]
+        return np.concatenate([np.asarray(drawn.graphs) for drawn in self._chunks(n, seed)])[:n]
 
     def edge_probabilities(self) -> Float[np.ndarray, "m m"]:
         """The mean of σ(γ) ⊙ M(r) over draws of r and γ, which spares the noise of the edges."""
-        chunks = self._chunks(AVERAGED, 0)
-        return np.mean([drawn.probabilities.mean(axis=0, dtype=float) for drawn in chunks], axis=0)
+        chunks = (np.asarray(drawn.probabilities, float) for drawn in self._chunks(AVERAGED, 0))
+        return np.mean([chunk.mean(axis=0) for chunk in chunks], axis=0)
 
     def log_probability(self, graphs: UInt8[np.ndarray, "S m m"]) -> None:
         """Not available: a graph's probability sums over all logits and orders."""
@@ -57,8 +57,8 @@ class GuideLaw(GraphLaw):
         for chunk in range(-(-n // CHUNK)):
             rng = np.random.default_rng([seed, chunk])
             key = rng.integers(2**32, size=2, dtype=np.uint32)
-            drawn = _draw(self.networks.edges, self.beliefs, self._draw_orders(rng), key)
-            yield jax.tree.map(np.asarray, drawn)
+            orders = jnp.asarray(self._draw_orders(rng))
+            yield _draw(self.networks.edges, self.beliefs, orders, jnp.asarray(key))
 
     def _draw_orders(self, rng: np.random.Generator) -> Float[np.ndarray, "chunk m"]:
         if not isinstance(self.orders, GaussianOrders):
@@ -79,8 +79,8 @@ class GuideLaw(GraphLaw):
 class Drawn(NamedTuple):
     """Graphs, and the probability of each of their edges given r and γ."""
 
-    graphs: UInt8[ArrayLike, "S m m"]
-    probabilities: Float[ArrayLike, "S m m"]
+    graphs: UInt8[Array, "S m m"]
+    probabilities: Float[Array, "S m m"]
 
 
 @eqx.filter_jit(compiler_options=COMPILER)  # pyright: ignore[reportCallIssue]

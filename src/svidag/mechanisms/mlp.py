@@ -278,6 +278,7 @@ def _unpack(theta: Float[Array, "m *K d"], widths: tuple[int, ...]) -> Parameter
 
 
 def _gaussian_kl(mean: Array, scale: Array, location: np.ndarray, spread: np.ndarray) -> Array:
-    location, spread = (jnp.broadcast_to(jnp.float32(x), mean.shape) for x in (location, spread))
-    ratio, shift = scale / spread, (mean - location) / spread
+    prior_mean = jnp.broadcast_to(jnp.asarray(location, mean.dtype), mean.shape)
+    prior_scale = jnp.broadcast_to(jnp.asarray(spread, mean.dtype), mean.shape)
+    ratio, shift = scale / prior_scale, (mean - prior_mean) / prior_scale
     return 0.5 * (ratio**2 + shift**2 - 1) - jnp.log(ratio)
