@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 from flowjax.bijections import AbstractBijection
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 SMALLEST_BIN = 0.1
 """Least width and height of a bin, in parts of an equal share of the interval."""
@@ -151,23 +151,10 @@ class _Bin(eqx.Module):
     @classmethod
     def at(cls, value: Array, raw: Array, boundary: float, axis: int) -> "_Bin":
         """Find the bin that holds a value on the axis of x (0) or y (1)."""
-        n = (raw.shape[0] + 1) // 3
-        shares = jax.nn.softmax(raw[: 2 * n].reshape(2, n, -1), axis=1)
-        sizes = 2 * boundary * (SMALLEST_BIN / n + (1 - SMALLEST_BIN) * shares)
-        upper = jnp.tri(n - 1, n, dtype=raw.dtype)[:, :, None] * sizes[axis][None]
-        knots = jax.lax.stop_gradient(upper.sum(axis=1)) - boundary
-        passed = (value[None] >= knots).astype(raw.dtype)  # [n − 1, d]: ones, then zeros
-        one = jnp.ones_like(passed[:1])
-        before = jnp.concatenate([passed, jnp.zeros_like(one)])
-        here = jnp.concatenate([one, passed]) - before
-        corner = (sizes * before[None]).sum(axis=1) - boundary
-        size = (sizes * here[None]).sum(axis=1)
-        slopes = (
-            _slope((raw[2 * n :] * here[1:]).sum(axis=0)),
-            _slope((raw[2 * n :] * here[:-1]).sum(axis=0)),
-        )
-        return cls(corner[0], corner[1], size[0], size[1], slopes)
+        corner, size, start, end = _located(value, raw, boundary, axis)
+        return cls(corner[0], corner[1], size[0], size[1], (_slope(start), _slope(end)))
 
+    @jax.checkpoint
     def forward(self, position: Array) -> tuple[Array, Array]:
         """Height and log slope at a position in [0, 1] (their equations 4 and 5)."""
         secant = self.height / self.width
@@ -185,6 +172,55 @@ class _Bin(eqx.Module):
         bent = rise * (start + end - 2 * secant)
         a, b, c = self.height * (secant - start) + bent, self.height * start - bent, -secant * rise
         return 2 * c / (-b - jnp.sqrt(jnp.maximum(b**2 - 4 * a * c, 0.0)))
+
+
+def _locate(
+    value: Float[Array, " d"], raw: Float[Array, "parameters d"], boundary: float, axis: int
+) -> tuple[Float[Array, "2 d"], Float[Array, "2 d"], Float[Array, " d"], Float[Array, " d"]]:
+    """Lower left corner and size of each value's bin, and the raw slopes at its ends."""
+    return _locate_forward(value, raw, boundary, axis)[0]
+
+
+_located = jax.custom_vjp(_locate, nondiff_argnums=(2, 3))
+
+
+def _locate_forward(value, raw, boundary, axis):
+    n = (raw.shape[0] + 1) // 3
+    shares = jax.nn.softmax(raw[: 2 * n].reshape(2, n, -1), axis=1)
+    sizes = 2 * boundary * (SMALLEST_BIN / n + (1 - SMALLEST_BIN) * shares)
+    knots = jnp.cumsum(sizes[axis], axis=0)[:-1] - boundary
+    index = (value[None] >= knots).astype(raw.dtype).sum(axis=0)
+    before, here = _bins_before(index, n), _bin_here(index, n)
+    corner = jnp.where(before[None], sizes, 0.0).sum(axis=1) - boundary
+    size = jnp.where(here[None], sizes, 0.0).sum(axis=1)
+    start, end = (jnp.where(h, raw[2 * n :], 0.0).sum(axis=0) for h in (here[1:], here[:-1]))
+    return (corner, size, start, end), (shares, index, corner, size)
+
+
+def _locate_backward(boundary, axis, residuals, cotangents):
+    """Corner and size are linear in the shares p = softmax(a), and ∂p_b/∂a_c = p_b (δ_bc − p_c)."""
+    shares, index, corner, size = residuals
+    corner_bar, size_bar, start_bar, end_bar = jax.lax.optimization_barrier(cotangents)
+    n, free = shares.shape[1], 1 - SMALLEST_BIN
+    before, here = (bins(index, n).astype(index.dtype) for bins in (_bins_before, _bin_here))
+    p_before = ((corner + boundary) / (2 * boundary) - SMALLEST_BIN / n * index[None]) / free
+    p_here = (size / (2 * boundary) - SMALLEST_BIN / n) / free
+    pulled = corner_bar[:, None] * (before[None] - p_before[:, None])
+    pulled += size_bar[:, None] * (here[None] - p_here[:, None])
+    shares_bar = 2 * boundary * free * shares * pulled
+    slopes_bar = here[1:] * start_bar[None] + here[:-1] * end_bar[None]
+    return None, jnp.concatenate([shares_bar.reshape(2 * n, -1), slopes_bar])
+
+
+_located.defvjp(_locate_forward, _locate_backward)
+
+
+def _bins_before(index: Float[Array, " d"], n: int) -> Bool[Array, "n d"]:
+    return jnp.arange(n, dtype=index.dtype)[:, None] < index[None]
+
+
+def _bin_here(index: Float[Array, " d"], n: int) -> Bool[Array, "n d"]:
+    return jnp.arange(n, dtype=index.dtype)[:, None] == index[None]
 
 
 def _slope(raw: Array) -> Array:

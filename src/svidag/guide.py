@@ -41,6 +41,7 @@ from flowjax.distributions import StandardNormal
 from flowjax.flows import masked_autoregressive_flow
 from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray
 
+from svidag import noise
 from svidag.coupling import SplineCoupling
 
 __all__ = [
@@ -69,7 +70,7 @@ def relaxed_edges(
     >>> bool(((soft > 0.5) == (hard == 1)).all())
     True
     """
-    noisy = gamma + jr.logistic(key, gamma.shape, gamma.dtype)
+    noisy = gamma + noise.logistic(key, gamma.shape)
     itself = jnp.broadcast_to(jnp.eye(gamma.shape[-1], dtype=bool), gamma.shape)
     hard = (noisy > 0).astype(gamma.dtype)
     soft = jax.nn.sigmoid(noisy / temperature)
@@ -318,7 +319,7 @@ class FlowGuide(EdgeGuide):
         self, key: PRNGKeyArray, r: Float[Array, " m"]
     ) -> tuple[Float[Array, "m m"], Float[Array, ""]]:
         """One draw γ and log q(γ | r), both from the forward pass."""
-        z = jr.normal(key, self.bijection.shape)
+        z = noise.normal(key, self.bijection.shape)
         gamma, log_det = self.bijection.transform_and_log_det(z, _centred(r))
         return _to_matrix(gamma, r.shape[0]), _standard_normal(z) - log_det
 
@@ -351,7 +352,7 @@ class MeanFieldGuide(EdgeGuide):
         self, key: PRNGKeyArray, r: Float[Array, " m"]
     ) -> tuple[Float[Array, "m m"], Float[Array, ""]]:
         """One draw γ and log q(γ)."""
-        z = jr.normal(key, self.location.shape)
+        z = noise.normal(key, self.location.shape)
         gamma = self.location + jnp.exp(self.log_scale) * z
         return _to_matrix(gamma, r.shape[0]), _standard_normal(z) - self.log_scale.sum()
 

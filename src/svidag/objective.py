@@ -20,6 +20,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from svidag import noise
 from svidag.guide import BernoulliGuide, EdgeGuide, relaxed_edges
 from svidag.mechanisms.mlp import MLPMechanism
 from svidag.order import hard_mask, straight_through
@@ -56,7 +57,7 @@ class Rows(eqx.Module):
 
     def batches(self, key: Array, shape: tuple[int, ...]) -> tuple[Array, Array]:
         """Values and evidence of rows drawn with replacement, both [*shape, m]."""
-        chosen = jax.random.randint(key, shape, 0, self.values.shape[0])
+        chosen = noise.integers(key, shape, self.values.shape[0])
         return self.values[chosen], self.observed[chosen]
 
 
@@ -117,8 +118,8 @@ def conditional_bound(
 
 
 def _draws(networks, beliefs, rows, r, soft_masks, key, relaxing):
-    key_edges, key_noise, key_theta, key_rows = jax.random.split(key, 4)
-    keys = jax.random.split(key_edges, len(r))
+    key_edges, key_noise, key_theta, key_rows = noise.split(key, 4)
+    keys = noise.split(key_edges, len(r))
     gamma, log_prior, entropy = jax.vmap(
         lambda r, key: _edge_terms(networks.edges, beliefs, r, key)
     )(r, keys)

@@ -6,9 +6,9 @@ nothing is tempered, reweighted or thresholded afterwards.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -16,7 +16,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, UInt8
 
+from svidag import noise
 from svidag.data import Scaling
+from svidag.guide import BernoulliGuide, EdgeGuide
+from svidag.inference.loop import COMPILER
 from svidag.inference.network_equations import NetworkEquations, draw_parameters
 from svidag.inference.published import GaussianOrders, feasible_potentials
 from svidag.mechanisms.law import MechanismLaw
@@ -40,47 +43,55 @@ class GuideLaw(GraphLaw):
 
     def sample(self, n: int, seed: int) -> UInt8[np.ndarray, "n m m"]:
         """Independent draws of A = B ⊙ M(r)."""
-
-        def finish(key, gamma, mask):
-            edges = jax.random.bernoulli(key, jax.nn.sigmoid(gamma)).astype(mask.dtype)
-            return self.beliefs.edges(edges, mask).astype(jnp.uint8)
-
-        return np.concatenate(list(self._chunks(finish, n, seed)))[:n]
+        return np.concatenate([np.asarray(drawn.graphs) for drawn in self._chunks(n, seed)])[:n]
 
     def edge_probabilities(self) -> Float[np.ndarray, "m m"]:
         """The mean of σ(γ) ⊙ M(r) over draws of r and γ, which spares the noise of the edges."""
-
-        def finish(key, gamma, mask):
-            return self.beliefs.edges(jax.nn.sigmoid(gamma), mask)
-
-        chunks = [chunk.mean(axis=0, dtype=float) for chunk in self._chunks(finish, AVERAGED, 0)]
-        return np.mean(chunks, axis=0)
+        chunks = (np.asarray(drawn.probabilities, float) for drawn in self._chunks(AVERAGED, 0))
+        return np.mean([chunk.mean(axis=0) for chunk in chunks], axis=0)
 
     def log_probability(self, graphs: UInt8[np.ndarray, "S m m"]) -> None:
         """Not available: a graph's probability sums over all logits and orders."""
 
-    def _chunks(self, finish: Callable[..., Any], n: int, seed: int):
-        draw = eqx.filter_jit(jax.vmap(lambda r, key: self._single(finish, r, key)))
+    def _chunks(self, n: int, seed: int) -> Iterator[Drawn]:
         for chunk in range(-(-n // CHUNK)):
-            key_orders, key = jax.random.split(jax.random.fold_in(jax.random.key(seed), chunk))
-            orders = self._draw_orders(key_orders)
-            yield np.asarray(draw(orders, jax.random.split(key, CHUNK)))
+            rng = np.random.default_rng([seed, chunk])
+            key = rng.integers(2**32, size=2, dtype=np.uint32)
+            orders = jnp.asarray(self._draw_orders(rng))
+            yield _draw(self.networks.edges, self.beliefs, orders, jnp.asarray(key))
 
-    def _single(self, finish, r, key):
-        key_gamma, key_edges = jax.random.split(key)
-        return finish(key_edges, self.networks.edges.sample(key_gamma, r), hard_mask(r))
-
-    def _draw_orders(self, key: Array) -> Float[Array, "chunk m"]:
+    def _draw_orders(self, rng: np.random.Generator) -> Float[np.ndarray, "chunk m"]:
         if not isinstance(self.orders, GaussianOrders):
-            return self.orders[jax.random.randint(key, (CHUNK,), 0, len(self.orders))]
-        orders = np.array(self.orders.sample(key, CHUNK))
-        for attempt in range(ORDER_TRIES):
-            bad = ~np.asarray(jax.vmap(self.beliefs.feasible)(jnp.asarray(orders)))
-            if not bad.any():
-                return jnp.asarray(orders)
-            again = self.orders.sample(jax.random.fold_in(key, attempt), CHUNK)
-            orders[bad] = np.asarray(again)[bad]
-        return jnp.asarray(feasible_potentials(orders, np.asarray(self.beliefs.required)))
+            return np.asarray(self.orders)[rng.integers(len(self.orders), size=CHUNK)]
+        mean, spread = (np.asarray(x) for x in (self.orders.mean, self.orders.scale))
+        required = np.asarray(self.beliefs.required)
+        orders = np.empty((0, len(mean)), np.float32)
+        for _ in range(ORDER_TRIES):
+            more = mean + spread * rng.standard_normal((CHUNK, len(mean)), np.float32)
+            possible = (~required | (more[:, :, None] > more[:, None, :])).all(axis=(1, 2))
+            orders = np.concatenate([orders, more[possible]])[:CHUNK]
+            if len(orders) == CHUNK:
+                return orders
+        last = mean + spread * rng.standard_normal((CHUNK - len(orders), len(mean)), np.float32)
+        return np.concatenate([orders, feasible_potentials(last, required)])
+
+
+class Drawn(NamedTuple):
+    """Graphs, and the probability of each of their edges given r and γ."""
+
+    graphs: UInt8[Array, "S m m"]
+    probabilities: Float[Array, "S m m"]
+
+
+@eqx.filter_jit(compiler_options=COMPILER)  # pyright: ignore[reportCallIssue]
+def _draw(guide: EdgeGuide | BernoulliGuide, beliefs: Beliefs, r: Array, key_data: Array) -> Drawn:
+    key = jax.random.wrap_key_data(key_data, impl="threefry2x32")
+    key_logits, key_edges = noise.split(key, 2)
+    gamma = jax.vmap(guide.sample)(noise.split(key_logits, len(r)), r)
+    mask = hard_mask(r)
+    present = (gamma + noise.logistic(key_edges, gamma.shape) > 0).astype(mask.dtype)
+    graphs = beliefs.edges(present, mask).astype(jnp.uint8)
+    return Drawn(graphs, beliefs.edges(jax.nn.sigmoid(gamma), mask))
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,6 +30,7 @@ GRID = 100  # steps between looks of the stop rule
 COMPILER = {  # of the step: compiles in two thirds of the time and runs as fast
     "xla_backend_optimization_level": 1,
     "xla_llvm_disable_expensive_passes": True,
+    "xla_disable_hlo_passes": "cse_barrier_expander",
 }
 REJECTIONS = "rejected"  # the figure of a step's info that counts rejected steps in a row
 

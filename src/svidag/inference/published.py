@@ -18,6 +18,7 @@ import numpy as np
 import optax
 from jaxtyping import Array, Bool, Float, Int
 
+from svidag import noise
 from svidag.guide import FAMILIES, BernoulliGuide, FlowGuide, MeanFieldGuide
 from svidag.inference.loop import REJECTIONS, Algorithm
 from svidag.inference.stein import Stein, direction, linearise
@@ -136,12 +137,17 @@ class GaussianOrders(eqx.Module):
 
     def sample(self, key: Array, count: int) -> Float[Array, "K m"]:
         """Reparameterised draws."""
-        noise = jax.random.normal(key, (count, self.mean.shape[0]), self.mean.dtype)
-        return self.mean[None] + jax.nn.softplus(self.rho)[None] * noise
+        drawn = noise.normal(key, (count, self.mean.shape[0]))
+        return self.mean[None] + self.scale[None] * drawn
+
+    @property
+    def scale(self) -> Float[Array, " m"]:
+        """Standard deviations."""
+        return jax.nn.softplus(self.rho)
 
     def kl(self, prior_scale: float) -> Float[Array, ""]:
         """KL(q(r) ‖ N(0, σ_r²))."""
-        scale = jax.nn.softplus(self.rho) / prior_scale
+        scale = self.scale / prior_scale
         shift = self.mean / prior_scale
         return 0.5 * jnp.sum(scale**2 + shift**2 - 1 - 2 * jnp.log(scale))
 
@@ -265,7 +271,7 @@ class Published(Algorithm[State]):
 
     def _gaussian(self, networks: Networks, orders: GaussianOrders, key: Array, tau: Array):
         s = self.settings
-        key_orders, key_bound = jax.random.split(key)
+        key_orders, key_bound = noise.split(key, 2)
 
         def objective(networks, orders):
             r = orders.sample(key_orders, s.particles)
@@ -282,8 +288,7 @@ class Published(Algorithm[State]):
         )
         info = _info(*aux)
         info["bound"] = info["bound"] - kl
-        spread = jax.nn.softplus(orders.rho).mean()
-        info |= {"potentials": -kl, "row_error": row_error, "spread": spread}
+        info |= {"potentials": -kl, "row_error": row_error, "spread": orders.scale.mean()}
         return gradient[0], gradient[1], info
 
 
@@ -350,9 +355,20 @@ def _descend(
 
 
 def _optimiser(s: Settings) -> optax.GradientTransformation:
-    return s.optimiser or optax.chain(
-        optax.clip_by_global_norm(s.gradient_clip), optax.adam(s.learning_rate)
-    )
+    return s.optimiser or optax.chain(_shorten(s.gradient_clip), optax.adam(s.learning_rate))
+
+
+def _shorten(largest: float) -> optax.GradientTransformation:
+    """Clip the global norm, by one factor that fuses into what follows.
+
+    `optax.clip_by_global_norm` divides every leaf, which XLA does in passes of their own.
+    """
+
+    def shorten(gradient, _):
+        factor = jnp.minimum(largest / optax.tree.norm(gradient), 1.0)
+        return jax.tree.map(lambda leaf: factor * leaf, gradient)
+
+    return optax.stateless(shorten)
 
 
 def _order_optimiser(s: Settings) -> optax.GradientTransformation:

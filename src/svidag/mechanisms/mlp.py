@@ -23,6 +23,8 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from svidag import noise
+
 __all__ = ["MLPMechanism", "NodeKL", "ParameterGuide", "Parameters"]
 
 
@@ -61,8 +63,9 @@ class ParameterGuide(eqx.Module):
 
     def sample(self, key: PRNGKeyArray) -> Parameters:
         """Draw θ = μ + σ ⊙ ε for all nodes."""
-        noise = _normals(key, self.mean.shape)
-        theta = self.mean + self.scale * noise
+        # Barriers, because XLA would repeat the work wherever the noise and the draw are used.
+        epsilon = jax.lax.optimization_barrier(noise.normal(key, self.mean.shape))
+        theta = jax.lax.optimization_barrier(self.mean + self.scale * epsilon)
         return _unpack(theta, self.widths)
 
 
@@ -171,11 +174,12 @@ class MLPMechanism(eqx.Module):
 
     def kl(self, guide: ParameterGuide) -> NodeKL:
         """KL(q(θ, log σ | A) ‖ p(θ) p(log σ)) of each node (Eq. KL_closed_form)."""
-        weights = _gaussian_kl(guide.mean[..., :-1], guide.scale[..., :-1], 0.0, self.prior_scale)
-        noise = _gaussian_kl(
-            guide.mean[..., -1], guide.scale[..., -1], self.noise_location, self.noise_spread
-        )
-        return NodeKL(weights.sum(axis=-1), noise)
+        last = np.arange(guide.mean.shape[-1]) == guide.mean.shape[-1] - 1
+        location = np.where(last, self.noise_location, 0.0)
+        spread = np.where(last, self.noise_spread, self.prior_scale)
+        kl = _gaussian_kl(guide.mean, guide.scale, location, spread)
+        # A product, because XLA would copy out the slice that a sum is over.
+        return NodeKL(jnp.einsum("...d,d->...", kl, (~last).astype(kl.dtype)), kl[..., -1])
 
     def predict(
         self, theta: Parameters, A: Float[Array, "*K m m"], x: Float[Array, "*K B m"]
@@ -245,12 +249,6 @@ def _lecun_normal(
     return [jnp.asarray(kernel) for kernel in scaled]
 
 
-def _normals(key: PRNGKeyArray, shape: tuple[int, ...]) -> Float[Array, "m *K d"]:
-    """Independent standard normals for all nodes and graphs."""
-    # A loop, because XLA would fuse and so repeat the work wherever the noise is used.
-    return jax.lax.map(lambda key: jr.normal(key, shape[1:]), jr.split(key, shape[0]))
-
-
 def _over_graphs(bias: Float[Array, "m h"], like: Array) -> Array:
     """A bias for each node, ready to be added to an array [m, *K, h]."""
     return bias.reshape(len(bias), *(1,) * (like.ndim - 2), -1)
@@ -258,8 +256,8 @@ def _over_graphs(bias: Float[Array, "m h"], like: Array) -> Array:
 
 @jax.custom_jvp
 def _softplus(x: Array) -> Array:
-    """log(1 + eˣ); jax.nn.softplus guards against infinities at three times the cost."""
-    return jnp.maximum(x, 0) + jnp.log1p(jnp.exp(-jnp.abs(x)))
+    """log(1 + eˣ), to float32's rounding of one; jax.nn.softplus costs three times as much."""
+    return jnp.maximum(x, 0) + jnp.log(1 + jnp.exp(-jnp.abs(x)))
 
 
 @_softplus.defjvp
@@ -279,6 +277,8 @@ def _unpack(theta: Float[Array, "m *K d"], widths: tuple[int, ...]) -> Parameter
     return Parameters(tuple(shaped[::2]), tuple(shaped[1::2]), log_noise[..., 0])
 
 
-def _gaussian_kl(mean: Array, scale: Array, prior_mean: float, prior_scale: float) -> Array:
+def _gaussian_kl(mean: Array, scale: Array, location: np.ndarray, spread: np.ndarray) -> Array:
+    prior_mean = jnp.broadcast_to(jnp.asarray(location, mean.dtype), mean.shape)
+    prior_scale = jnp.broadcast_to(jnp.asarray(spread, mean.dtype), mean.shape)
     ratio, shift = scale / prior_scale, (mean - prior_mean) / prior_scale
     return 0.5 * (ratio**2 + shift**2 - 1) - jnp.log(ratio)
