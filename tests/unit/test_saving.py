@@ -132,6 +132,8 @@ def test_a_posterior_comes_back_as_it_was(name, tmp_path):
     if name != "guide" and posterior.mechanisms is not None:
         graph = posterior.sample(1)[0]
         assert same(loaded.parameters(graph, n=3), posterior.parameters(graph, n=3))
+        effects = [one.effect("a b", "1", n=20).draws for one in (loaded, posterior)]
+        np.testing.assert_array_equal(*effects)
     if posterior.problem is not None:
         assert loaded.problem.data.checksum == posterior.problem.data.checksum
         assert loaded.problem.original_checksum == posterior.problem.original_checksum
@@ -387,7 +389,8 @@ def test_every_law_of_the_package_has_a_kind():
     known = {kind.law for kind in laws.KINDS.values()}
     for base in (GraphLaw, MechanismLaw):
         for law in base.__subclasses__():
-            if law.__module__.startswith("svidag."):
+            # A report wraps the law it reads for as long as it is made.
+            if law.__module__.startswith("svidag.") and "report" not in law.__module__:
                 assert f"{law.__module__}:{law.__name__}" in known
 
 
