@@ -136,29 +136,24 @@ def _draws(networks, beliefs, rows, r, soft_masks, key, relaxing):
     x, observed = rows.batches(key_rows, (len(r), relaxing.batch))
 
     def by_node(A):
-        """The bound's terms that depend on the graph, each [m, K]."""
+        """The three terms of the bound that depend on the graph, [3, m, K]."""
         guide = networks.mechanism.guide(A)
         theta = guide.sample(key_theta)
         scale = rows.values.shape[0] / relaxing.batch
         log_likelihood = scale * networks.mechanism.log_likelihood(theta, A, x, observed)
         kl = networks.mechanism.kl(guide)
-        return log_likelihood, -kl.weights, -kl.noise
+        return jnp.stack([log_likelihood, -kl.weights, -kl.noise])
 
     if relaxing.edge_gradient == "difference":
-        log_likelihood, weights, noise = by_node(A)
-        effects = edge_effects(lambda A: sum(by_node(A)), A)
+        parts = by_node(A)
+        effects = edge_effects(lambda A: by_node(A).sum(axis=0), A)
         weighed = jnp.einsum("kij,kij->k", relaxed, jax.lax.stop_gradient(effects))
         slope = straight_through(jnp.zeros_like(weighed), weighed)
     else:
-        log_likelihood, weights, noise = by_node(straight_through(A, relaxed))
+        parts = by_node(straight_through(A, relaxed))
         slope = jnp.zeros_like(log_prior)
-    terms = Terms(
-        log_likelihood.sum(axis=0) + slope,
-        weights.sum(axis=0),
-        noise.sum(axis=0),
-        log_prior,
-        entropy,
-    )
+    log_likelihood, parameters, scales = parts.sum(axis=1)
+    terms = Terms(log_likelihood + slope, parameters, scales, log_prior, entropy)
     return terms, jax.lax.stop_gradient(A.sum(axis=(1, 2)))
 
 
