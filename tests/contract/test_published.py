@@ -34,6 +34,7 @@ CONFIGURATIONS = {
     "without both": {"edges": "mean-field", "orders": "gaussian"},
     "ELBO-br": {"edges": "bernoulli"},
     "whole graph": {"condition": "graph"},
+    "edge differences": {"edge_gradient": "difference"},
     "100 sweeps": {"sinkhorn_iterations": 100, "scale_invariant": True, "draws": 2},
 }
 KNOWLEDGE = svidag.Prior(

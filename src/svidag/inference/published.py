@@ -45,6 +45,10 @@ class Settings:
     hidden, hyper, condition
         Hidden layers of the mechanisms and of the hypernetworks; what a hypernetwork sees, its
         node's ``"column"`` or the whole ``"graph"``.
+    edge_gradient
+        ``"straight-through"`` as published: the bound's derivative at the hard graph.
+        ``"difference"``: its change when the edge is put in or taken out, for m more forward
+        passes a step; needs ``condition="column"``.
     temperature, tau, tau_initial
         T of the relaxed edges; τ of the relaxed order, where it ends and where it begins. It falls
         linearly over the run.
@@ -73,6 +77,7 @@ class Settings:
     hidden: tuple[int, ...] = (32, 32)
     hyper: tuple[int, ...] = (16, 16)
     condition: str = "column"
+    edge_gradient: str = "straight-through"
     temperature: float = 0.3
     tau: float = 0.1
     tau_initial: float = 20.0
@@ -105,10 +110,16 @@ class Settings:
             "edges": (*FAMILIES, "mean-field", "bernoulli"),
             "orders": ("stein", "gaussian"),
             "condition": ("column", "graph"),
+            "edge_gradient": ("straight-through", "difference"),
         }
         for name, known in choices.items():
             if getattr(self, name) not in known:
                 raise ValueError(f"{name} must be one of {known}; got {getattr(self, name)!r}")
+        if self.edge_gradient == "difference" and self.condition != "column":
+            raise ValueError(
+                "edge_gradient='difference' needs condition='column', so that an edge changes one "
+                f"node only; got condition={self.condition!r}"
+            )
 
     @property
     def sinkhorn(self) -> Sinkhorn:
@@ -126,7 +137,7 @@ class Settings:
     @property
     def relaxing(self) -> Relaxing:
         """How the bound is estimated."""
-        return Relaxing(self.temperature, self.batch, self.draws)
+        return Relaxing(self.temperature, self.batch, self.draws, self.edge_gradient)
 
 
 class GaussianOrders(eqx.Module):
