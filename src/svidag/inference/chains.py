@@ -16,6 +16,7 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int, UInt8
@@ -275,18 +276,18 @@ class _Ladder:
     def _parallel(self, chains: OrderChains, number: int, steps: int) -> OrderChains:
         """Every chain `steps` orders further, as many chains at once as there are cores."""
 
-        def single(c: int) -> tuple[np.ndarray, ...]:
+        def single(c: int) -> tuple[Any, ...]:
             rng = np.random.default_rng([self._seed, 1, c, number])
             return self._advance(c, chains.replicas[c].copy(), rng, steps)
 
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             parts = list(pool.map(single, range(self._schedule.chains)))
         stacked = (np.stack(part) for part in zip(*parts, strict=True))
-        return OrderChains(*stacked, steps * self._schedule.thin)
+        return OrderChains(*stacked, sweeps=steps * self._schedule.thin)
 
     def _advance(
         self, c: int, replicas: np.ndarray, rng: np.random.Generator, steps: int
-    ) -> tuple[np.ndarray, ...]:
+    ) -> tuple[Any, ...]:
         s, (levels, m) = self._schedule, replicas.shape
         orders, evidence = np.empty((steps, m), dtype=np.int64), np.empty(steps)
         edges, moved = np.zeros((m, m)), np.zeros(1, dtype=np.int64)
@@ -300,4 +301,4 @@ class _Ladder:
             evidence[step] = self._tables.log_evidence(replicas[-1])
             self._done[c] += s.thin
             self._report(int(self._done.sum()))
-        return orders, evidence, edges, moved[0], exchanged, replicas
+        return orders, evidence, edges, moved.sum(), exchanged, replicas

@@ -1,4 +1,4 @@
-"""Whether chains have seen enough: do they agree with each other, and how much are they worth?"""
+"""Whether chains have seen enough: how far they agree, and how much they are worth."""
 
 from __future__ import annotations
 
@@ -34,12 +34,10 @@ class Agreement:
         --------
         >>> import numpy as np
         >>> alike, trace = np.zeros((2, 3, 3)), np.random.default_rng(0).random((2, 500))
-        >>> Agreement().reached(alike, trace), Agreement(tolerance=0).reached(alike, trace)
+        >>> Agreement().reached(alike, trace), Agreement(tolerance=0.0).reached(alike, trace)
         (True, False)
         """
-        return (
-            half_disagreement(edges) < self.tolerance and effective_size(trace) >= self.effective
-        )
+        return half_disagreement(edges) < self.tolerance and effective_size(trace) >= self.effective
 
 
 def half_disagreement(edges: Float[np.ndarray, "chains m m"]) -> float:

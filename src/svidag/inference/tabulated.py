@@ -40,8 +40,8 @@ CELL_BYTES = 48
 """Memory for a cell of a table while the tables are put together."""
 
 
-class TablesTooLarge(ValueError):
-    """Tables would take more memory than they may."""
+class TableSizeError(ValueError):
+    """Tables would take more memory, or more candidates of a node, than they may."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class TableSettings:
     rounds: int = 8
     trial: Schedule = field(
         default_factory=lambda: Schedule(
-            chains=2, burn_in=100, orders=100, thin=5, enough=Agreement(tolerance=0)
+            chains=2, burn_in=100, orders=100, thin=5, enough=Agreement(tolerance=0.0)
         )
     )
 
@@ -232,7 +232,7 @@ class _Builder:
         """Refuse tables with so many candidates for each node before any memory is asked for."""
         gib = sum(CELL_BYTES * 2.0**k for k in candidates) / 2**30
         if gib > self.settings.table_gib:
-            raise TablesTooLarge(
+            raise TableSizeError(
                 f"tables over up to {max(candidates)} candidate parents of each of "
                 f"{len(candidates)} variables would take {gib:.3g} GiB, "
                 f"more than table_gib={self.settings.table_gib:g}"
@@ -255,9 +255,7 @@ class _Builder:
         )
         return ScoreTables.assemble(full, self.prior)
 
-    def improve(
-        self, tables: ScoreTables, rounds: tuple[Round, ...]
-    ) -> tuple[ScoreTables, Round]:
+    def improve(self, tables: ScoreTables, rounds: tuple[Round, ...]) -> tuple[ScoreTables, Round]:
         """Refine and widen the tables by what trial chains show."""
         number = len(rounds)
         power = self.settings.powers[min(number, len(self.settings.powers) - 1)]

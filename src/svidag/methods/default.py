@@ -14,7 +14,7 @@ from typing import Any
 
 from svidag.inference.cautions import FallbackWarning
 from svidag.inference.progress import meter
-from svidag.inference.tabulated import TablesTooLarge
+from svidag.inference.tabulated import TableSizeError
 from svidag.mechanisms.collapsed import parameter_law
 from svidag.mechanisms.linear import LinearGaussian
 from svidag.mechanisms.local import FamilyScores
@@ -22,7 +22,7 @@ from svidag.mechanisms.wide import WideNetwork
 from svidag.methods import guided, tabulated
 from svidag.methods.choice import Choice, choose
 from svidag.methods.stages import Stages
-from svidag.methods.task import Crowded, Found, Task
+from svidag.methods.task import Found, Task
 from svidag.posterior import Posterior
 from svidag.problem import Problem
 
@@ -86,7 +86,7 @@ def _run(task: Task, edges: str, settings: dict[str, Any]) -> Found:
     own = {name: value for name, value in settings.items() if name in tabulated.SETTINGS}
     try:
         return tabulated.run(task, own, crowds=edges == "table")
-    except (TablesTooLarge, Crowded) as reason:
+    except TableSizeError as reason:
         if edges == "table":
             raise ValueError(
                 f"{reason}. Choose edges='flow' or 'mean-field', which need no tables, fewer "

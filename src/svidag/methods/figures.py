@@ -1,4 +1,4 @@
-"""What a fit by chains reports about its own quality, whatever gave the parents."""
+"""When chains may end, and what they report about their quality, whatever gave the parents."""
 
 from __future__ import annotations
 
@@ -19,6 +19,25 @@ from svidag.inference.convergence import (
 
 APART = 0.1
 """Halves of the chains that differ by more than this deserve a warning."""
+
+AGREEMENT = frozenset({"agreement", "effective_orders"})
+"""Settings that say when chains may end."""
+
+
+def agreement(given: Mapping[str, Any]) -> Agreement:
+    """The rule by which chains end, from the settings of a fit."""
+    rule = Agreement(
+        float(given.get("agreement", Agreement.tolerance)),
+        float(given.get("effective_orders", Agreement.effective)),
+    )
+    if not 0 <= rule.tolerance <= 1:
+        raise ValueError(f"agreement must be between 0 and 1; got {rule.tolerance}")
+    return rule
+
+
+def stated(rule: Agreement) -> dict[str, Any]:
+    """The rule as settings."""
+    return {"agreement": rule.tolerance, "effective_orders": rule.effective}
 
 
 def chain_figures(

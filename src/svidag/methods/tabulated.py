@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from svidag.inference.chains import OrderChains, Schedule, run_chains
-from svidag.inference.convergence import Agreement
 from svidag.inference.order_law import OrderLaw
-from svidag.inference.tabulated import CELL_BYTES, Tabulated, TableSettings, tabulate
-from svidag.methods.figures import chain_figures, warn_of_disagreement
-from svidag.methods.task import Crowded, Found, Task
+from svidag.inference.tabulated import (
+    CELL_BYTES,
+    TableSettings,
+    TableSizeError,
+    Tabulated,
+    tabulate,
+)
+from svidag.methods.figures import (
+    AGREEMENT,
+    agreement,
+    chain_figures,
+    stated,
+    warn_of_disagreement,
+)
+from svidag.methods.ladder import ladder
+from svidag.methods.task import Found, Task
 
 TABLES = MappingProxyType(
     {
@@ -27,13 +38,9 @@ TABLES = MappingProxyType(
 SKETCH_NATS = 150.0
 """A sketch errs in proportion to the rows: this over N is the power of the first trial."""
 
-FREE_ROWS = 30.0
-"""A replica at the power τ sees N τ rows; with so many, orders move freely."""
-
 _SCHEDULE = frozenset(f.name for f in dataclasses.fields(Schedule)) - {"power", "enough"}
-_AGREEMENT = frozenset({"agreement", "effective_orders"})
 _TABLES = frozenset(f.name for f in dataclasses.fields(TableSettings)) - {"trial"}
-SETTINGS = _SCHEDULE | _AGREEMENT | _TABLES
+SETTINGS = _SCHEDULE | AGREEMENT | _TABLES
 """What may be set."""
 
 
@@ -53,7 +60,7 @@ def run(task: Task, settings: dict[str, Any], *, crowds: bool) -> Found:
         report=lambda scored: task.report("scoring parent sets", scored, None),
     )
     if made.crowded and not crowds:
-        raise Crowded(
+        raise TableSizeError(
             f"{made.crowded} pairs of variables press into tables that hold no more than "
             f"most={tables.most} candidate parents"
         )
@@ -73,25 +80,14 @@ def run(task: Task, settings: dict[str, Any], *, crowds: bool) -> Found:
 
 def _settings(task: Task, given: dict[str, Any]) -> tuple[Schedule, TableSettings]:
     rows, m = task.problem.data.values.shape
-    flattest = float(np.clip(FREE_ROWS / rows, 0.003, 0.2))
-    ladder = {"flattest": flattest, "levels": _levels(given.get("flattest", flattest), m)}
-    enough = Agreement(
-        given.get("agreement", Agreement.tolerance),
-        given.get("effective_orders", Agreement.effective),
-    )
     own = {name: value for name, value in given.items() if name in _SCHEDULE}
-    schedule = Schedule(**{**ladder, **own}, enough=enough)
+    schedule = Schedule(**{**own, **ladder(rows, m, given)}, enough=agreement(given))
     tables = TABLES[task.mechanism]
     if task.sketch is not None:
         tables = dataclasses.replace(tables, powers=_powers(rows))
     trial = dataclasses.replace(tables.trial, levels=schedule.levels, flattest=schedule.flattest)
     own = {name: value for name, value in given.items() if name in _TABLES}
     return schedule, dataclasses.replace(tables, trial=trial, **own)
-
-
-def _levels(flattest: float, m: int) -> int:
-    """So many that neighbours exchange about every third time: log p spreads with √m."""
-    return 1 + math.ceil(-math.log(flattest) * math.sqrt(m) / 3)
 
 
 def _powers(rows: int) -> tuple[float, ...]:
@@ -102,18 +98,15 @@ def _powers(rows: int) -> tuple[float, ...]:
 
 def _chosen(schedule: Schedule, tables: TableSettings) -> dict[str, Any]:
     """Every setting as one would pass it."""
-    named = {**dataclasses.asdict(tables), **dataclasses.asdict(schedule), "edges": "table"}
-    named["agreement"] = schedule.enough.tolerance
-    named["effective_orders"] = schedule.enough.effective
+    named = {**dataclasses.asdict(tables), **dataclasses.asdict(schedule)}
+    named |= {"edges": "table", **stated(schedule.enough)}
     return {name: named[name] for name in sorted(SETTINGS | {"edges"})}
 
 
 def _figures(made: Tabulated, chains: OrderChains, schedule: Schedule) -> dict[str, Any]:
     """What the fit reports about its own quality."""
     return {
-        **chain_figures(
-            chains.edges, chains.orders, chains.log_evidence, rule=schedule.enough
-        ),
+        **chain_figures(chains.edges, chains.orders, chains.log_evidence, rule=schedule.enough),
         "moved": chains.moved,
         "exchanged": chains.exchanged,
         "sweeps": chains.sweeps,

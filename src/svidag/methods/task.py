@@ -47,7 +47,3 @@ class Found:
     law: GraphLaw
     figures: Mapping[str, Any]
     settings: Mapping[str, Any]
-
-
-class Crowded(ValueError):
-    """A node has more plausible parents than its table has room for."""
