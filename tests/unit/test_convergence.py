@@ -65,4 +65,6 @@ def test_both_conditions_must_hold():
 
 
 def test_effective_count():
-    assert effective_count(np.array([[1, 0]] * 3 + [[0, 1]])) == pytest.approx(1 / (9 / 16 + 1 / 16))
+    assert effective_count(np.array([[1, 0]] * 3 + [[0, 1]])) == pytest.approx(
+        1 / (9 / 16 + 1 / 16)
+    )
