@@ -16,9 +16,7 @@ QUICK = {"chains": 4, "burn_in": 50, "orders": 200, "look": 50, "thin": 5}
 GUIDE = {"steps": 40, "rounds": 200, "sweeps": 10, "draws": 4}
 FLOW = {"blocks": 1, "width": 4}
 OPTIONS = {"table": QUICK, "mean-field": GUIDE, "flow": {**GUIDE, **FLOW}}
-KNOWLEDGE = Prior(
-    p=0.3, required=[("b", "a")], forbidden=[("c", "d")], beliefs={("e", "a"): 0.7}
-)
+KNOWLEDGE = Prior(p=0.3, required=[("b", "a")], forbidden=[("c", "d")], beliefs={("e", "a"): 0.7})
 
 
 def table(n=120, seed=0):
@@ -54,9 +52,7 @@ def test_nonlinear_fit_agrees_with_the_exact_posterior():
 def informed(request):
     """A fit with hard knowledge against the data, beliefs and interventions."""
     frame = table()
-    return fit(
-        frame, edges=request.param, prior=KNOWLEDGE, interventions=intervened(frame), seed=1
-    )
+    return fit(frame, edges=request.param, prior=KNOWLEDGE, interventions=intervened(frame), seed=1)
 
 
 def test_edges_agree_with_the_exact_posterior_under_knowledge_and_interventions(informed):
