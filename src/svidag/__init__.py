@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from svidag.comparison import compare
     from svidag.data import Dataset
     from svidag.estimator import SVIDAG
+    from svidag.inference.cautions import ConvergenceWarning, FallbackWarning, FitWarning
     from svidag.inference.loop import FitError
     from svidag.io import load
     from svidag.methods import fit
@@ -20,8 +21,11 @@ if TYPE_CHECKING:
 __version__ = "0.1.0.dev0"
 __all__ = [
     "SVIDAG",
+    "ConvergenceWarning",
     "Dataset",
+    "FallbackWarning",
     "FitError",
+    "FitWarning",
     "Posterior",
     "Prior",
     "compare",
@@ -38,8 +42,11 @@ __all__ = [
 # and a program that only reads a posterior should not wait for what fits one.
 _HOMES = {
     "SVIDAG": "svidag.estimator",
+    "ConvergenceWarning": "svidag.inference.cautions",
     "Dataset": "svidag.data",
+    "FallbackWarning": "svidag.inference.cautions",
     "FitError": "svidag.inference.loop",
+    "FitWarning": "svidag.inference.cautions",
     "Posterior": "svidag.posterior",
     "Prior": "svidag.prior",
     "compare": "svidag.comparison",

@@ -1,4 +1,6 @@
-"""The default preset, from a problem to a posterior."""
+"""The default preset, from a problem to a posterior, for every way to find parents."""
+
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -7,9 +9,14 @@ import pytest
 import svidag
 from svidag.exact import posterior as exact_posterior
 from svidag.graph import are_dags
+from svidag.inference.cautions import ConvergenceWarning, FallbackWarning
 from svidag.prior import Prior
 
-QUICK = {"chains": 2, "burn_in": 50, "orders": 300, "thin": 5}
+QUICK = {"chains": 4, "burn_in": 50, "orders": 200, "look": 50, "thin": 5}
+GUIDE = {"steps": 40, "rounds": 200, "sweeps": 10, "draws": 4}
+FLOW = {"blocks": 1, "width": 4}
+OPTIONS = {"table": QUICK, "mean-field": GUIDE, "flow": {**GUIDE, **FLOW}}
+KNOWLEDGE = Prior(p=0.3, required=[("b", "a")], forbidden=[("c", "d")], beliefs={("e", "a"): 0.7})
 
 
 def table(n=120, seed=0):
@@ -20,18 +27,15 @@ def table(n=120, seed=0):
     return pd.DataFrame(x, columns=list("abcde"))
 
 
-def fit(frame, *, mechanism="linear", **settings):
-    return svidag.fit(frame, mechanism=mechanism, progress=False, **{**QUICK, **settings})
+def fit(frame, *, mechanism="linear", edges="table", **settings):
+    chosen = {**OPTIONS[edges], "edges": edges, **settings}
+    return svidag.fit(frame, mechanism=mechanism, progress=False, **chosen)
 
 
-def test_linear_fit_agrees_with_the_exact_posterior():
-    found = fit(table())
-    exact = exact_posterior(table(), mechanism="linear")
-    assert found.edge_probabilities().to_numpy() == pytest.approx(
-        exact.edge_probabilities().to_numpy(), abs=0.04
-    )
-    assert found.names == tuple("abcde")
-    assert found.diagnostics["settled"]
+def intervened(frame):
+    mask = np.zeros(frame.shape, dtype=bool)
+    mask[:40, 1] = True
+    return mask
 
 
 def test_nonlinear_fit_agrees_with_the_exact_posterior():
@@ -44,33 +48,67 @@ def test_nonlinear_fit_agrees_with_the_exact_posterior():
     )
 
 
-def test_hard_knowledge_and_interventions_agree_with_the_exact_posterior():
+@pytest.fixture(scope="module", params=OPTIONS)
+def informed(request):
+    """A fit with hard knowledge against the data, beliefs and interventions."""
     frame = table()
-    set_from_outside = np.zeros(frame.shape, dtype=bool)
-    set_from_outside[:40, 1] = True
-    prior = Prior(p=0.3, required=[("b", "a")], forbidden=[("c", "d")], beliefs={("e", "a"): 0.7})
-    found = fit(frame, prior=prior, interventions=set_from_outside)
-    exact = exact_posterior(frame, mechanism="linear", prior=prior, interventions=set_from_outside)
-    assert found.edge_probabilities().to_numpy() == pytest.approx(
-        exact.edge_probabilities().to_numpy(), abs=0.04
-    )
+    return fit(frame, edges=request.param, prior=KNOWLEDGE, interventions=intervened(frame), seed=1)
 
 
-@pytest.mark.parametrize("mechanism", ["linear", "nonlinear"])
-def test_draws_are_dags_repeat_with_the_seed_and_match_the_edges(mechanism):
-    found = fit(table(), mechanism=mechanism, units=16)
-    draws = found.sample(2000, seed=1)
+def test_edges_agree_with_the_exact_posterior_under_knowledge_and_interventions(informed):
+    frame = table()
+    exact = exact_posterior(frame, prior=KNOWLEDGE, interventions=intervened(frame))
+    error = np.abs(informed.edge_probabilities() - exact.edge_probabilities()).to_numpy()
+    assert error.max() < 0.05
+    assert error.mean() < 0.01
+
+
+def test_hard_knowledge_holds_in_every_draw_even_where_the_data_deny_it(informed):
+    draws = informed.sample(1000, seed=1)
     assert are_dags(draws).all()
-    assert (draws == found.sample(2000, seed=1)).all()
-    assert draws.mean(axis=0) == pytest.approx(found.edge_probabilities().to_numpy(), abs=0.06)
-    again = fit(table(), mechanism=mechanism, units=16)
-    assert (again.edge_probabilities() == found.edge_probabilities()).all(axis=None)
+    assert draws[:, 1, 0].all()  # b → a, though a drives b
+    assert not draws[:, 2, 3].any()  # c → d, which is in the data, is forbidden
+    probability = informed.edge_probabilities()
+    assert probability.loc["b", "a"] == pytest.approx(1.0)
+    assert probability.loc["c", "d"] == 0.0
 
 
-def test_column_order_does_not_matter_to_the_nonlinear_posterior():
+def test_draws_match_the_edges_and_repeat_with_the_seed(informed):
+    draws = informed.sample(2000, seed=1)
+    assert (draws == informed.sample(2000, seed=1)).all()
+    assert (draws != informed.sample(2000, seed=2)).any()
+    assert draws.mean(axis=0) == pytest.approx(informed.edge_probabilities().to_numpy(), abs=0.08)
+
+
+def test_a_fit_says_how_it_went(informed):
+    said = informed.diagnostics
+    assert said["status"] == "converged"
+    assert said["half_disagreement"] < said["settings"]["agreement"]
+    assert said["effective_orders"] >= said["settings"]["effective_orders"]
+    assert 1 <= said["effective_distinct_orders"] <= said["distinct_orders"]
+    assert said["log_evidence_trace"].shape[0] == 4
+    assert said["fallback"] is None
+    assert informed.names == tuple("abcde")
+    own = {"moved", "exchanged", "table_bytes", "scored_sets", "rounds"}
+    guided = {"accepted", "bound_trace", "kept_share", "kept_missing", "estimate_spread"}
+    assert (own if said["edges"] == "table" else guided) <= said.keys()
+
+
+@pytest.mark.parametrize("edges", ["table", "mean-field"])
+def test_same_seed_same_fit(edges):
+    settings = {"steps": 10, "rounds": 20, "agreement": 1, "effective_orders": 0}
+    settings = settings if edges != "table" else {"orders": 50}
+    one, two = (fit(table(60), edges=edges, seed=4, **settings) for _ in range(2))
+    assert one.edge_probabilities().equals(two.edge_probabilities())
+    assert (one.sample(50) == two.sample(50)).all()
+
+
+@pytest.mark.parametrize("edges", OPTIONS)
+def test_nonlinear_fits_do_not_depend_on_the_order_of_columns(edges):
     frame = table(60)
-    one = fit(frame, mechanism="nonlinear", units=16).edge_probabilities()
-    turned = fit(frame[list("dbeac")], mechanism="nonlinear", units=16).edge_probabilities()
+    small = {"mechanism": "nonlinear", "units": 8, "edges": edges}
+    one = fit(frame, **small).edge_probabilities()
+    turned = fit(frame[list("dbeac")], **small).edge_probabilities()
     assert turned.loc[list("abcde"), list("abcde")].to_numpy() == pytest.approx(
         one.to_numpy(), abs=0.05
     )
@@ -89,16 +127,69 @@ def test_sketched_and_full_nonlinear_fits_agree():
     )
 
 
-def test_unknown_settings_and_mechanisms_are_errors():
-    with pytest.raises(ValueError, match=r"unknown settings \['particles'\]"):
-        fit(table(), particles=3)
-    with pytest.raises(ValueError, match="mechanism must be one of"):
-        fit(table(), mechanism="quadratic")
+def test_auto_uses_tables_where_they_fit():
+    found = svidag.fit(table(60), mechanism="linear", progress=False, **QUICK)
+    assert found.diagnostics["edges"] == "table"
+    assert found.diagnostics["fallback"] is None
+
+
+@pytest.mark.parametrize(
+    ("limit", "reason"),
+    [
+        ({"table_gib": 1e-6}, r"would take .* GiB"),
+        ({"fewest": 1, "most": 1}, "no more than most=1"),
+    ],
+)
+def test_auto_falls_back_to_a_guide_and_says_why(limit, reason):
+    settings = {**GUIDE, **FLOW, **limit, "mechanism": "linear", "progress": False}
+    with pytest.warns(FallbackWarning, match=reason):
+        found = svidag.fit(table(), **settings)
+    assert found.diagnostics["edges"] == "flow"
+    assert reason.split()[-1] in found.diagnostics["fallback"]
+    exact = exact_posterior(table()).edge_probabilities().to_numpy()
+    assert np.abs(found.edge_probabilities().to_numpy() - exact).max() < 0.05
+
+
+def test_tables_that_do_not_fit_are_refused_before_they_are_made():
+    with pytest.raises(ValueError, match=r"more than table_gib=1e-06.*edges='flow'"):
+        fit(table(60), table_gib=1e-6)
+
+
+def test_chains_that_stay_apart_are_told_of():
+    """Ladders of one level from random orders, no sweep to burn in, and hardly any to collect."""
+    frame = svidag.datasets.synthetic(m=12, edges=20, n=5000, seed=5).data
+    with pytest.warns(ConvergenceWarning, match="differ by"):
+        found = fit(frame, levels=1, burn_in=0, orders=1, thin=1)
+    assert found.diagnostics["status"] == "budget"
+    assert found.diagnostics["half_disagreement"] > 0.1
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"particles": 3}, r"unknown settings \['particles'\]"),
+        ({"steps": 3}, r"unknown settings \['steps'\].*edges='table'"),
+        ({"mechanism": "quadratic"}, "mechanism must be one of"),
+        ({"levels": 0}, "levels must be at least 1; got 0"),
+        ({"flattest": 2.0}, "flattest must be in"),
+        ({"agreement": -1}, "agreement must be between 0 and 1"),
+    ],
+)
+def test_bad_choices_are_named(settings, message):
+    with pytest.raises(ValueError, match=message):
+        fit(table(), **settings)
+
+
+def test_unknown_ways_to_find_edges_are_errors():
+    with pytest.raises(ValueError, match=r"edges must be one of .*'mean-field'.*; got 'forest'"):
+        svidag.fit(table(), mechanism="linear", progress=False, edges="forest")
 
 
 @pytest.mark.parametrize(("kind", "expected"), [("linear", "linear"), ("nonlinear", "nonlinear")])
 def test_auto_chooses_by_evidence_and_says_by_how_much(kind, expected):
     example = svidag.datasets.synthetic(m=5, edges=6, n=300, kind=kind, seed=3)
-    found = fit(example.data, mechanism="auto", units=40)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = fit(example.data, mechanism="auto", units=40)
     assert found.diagnostics["mechanism"] == expected
     assert found.diagnostics["mechanism_margin"] > 0

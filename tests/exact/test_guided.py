@@ -27,7 +27,7 @@ def problem(prior, m=6, n=60):
 
 
 def quick(**changes):
-    return Settings(**{"chains": 8, "steps": 60, "rounds": 150, "sweeps": 6, "width": 8, **changes})
+    return Settings(**{"steps": 60, "rounds": 300, "sweeps": 20, "width": 8, **changes})
 
 
 @pytest.mark.parametrize(
@@ -41,11 +41,11 @@ def test_edges_are_those_of_the_exact_posterior(guide, prior):
     assert error.mean() < 0.01
     assert error.max() < 0.05
     assert found.known < 0.999
-    graphs = found.graphs.reshape(-1, 6, 6)
+    graphs = found.sampling.graphs.reshape(-1, 6, 6)
     assert are_dags(graphs).all()
     assert (graphs >= beliefs.required).all()
     assert not graphs[:, ~beliefs.allowed].any()
-    place = np.argsort(found.orders.reshape(-1, 6), axis=1)
+    place = np.argsort(found.sampling.orders.reshape(-1, 6), axis=1)
     assert (place[:, :, None] < place[:, None, :])[graphs == 1].all()
 
 
@@ -54,7 +54,7 @@ def test_a_second_mode_is_found_and_weighed():
     example = svidag.datasets.synthetic(10, 14, 500, seed="tune|1")
     data, _ = svidag.Dataset.from_any(example.data).standardise()
     model, beliefs = LinearGaussian.from_values(data.values), Prior().bind(data.names)
-    settings = quick(guide="mean-field", steps=100, sweeps=10)
+    settings = quick(guide="mean-field", steps=100)
     found = Guided(model, beliefs, settings).run(seed=0)
     exact = svidag.exact.posterior(example.data).edge_probabilities().to_numpy()
     assert abs(exact[1, 6] - 0.69) < 0.01
@@ -66,10 +66,10 @@ def test_same_seed_same_result_and_cached_scores_change_nothing():
     model, beliefs, _ = problem(Prior())
     settings = quick(guide="mean-field", steps=20, rounds=10)
     one, two = (Guided(model, beliefs, settings).run(seed=3) for _ in range(2))
-    np.testing.assert_array_equal(one.graphs, two.graphs)
-    np.testing.assert_array_equal(one.edges, two.edges)
+    np.testing.assert_array_equal(one.sampling.graphs, two.sampling.graphs)
+    np.testing.assert_array_equal(one.edge_probabilities, two.edge_probabilities)
     other = Guided(model, beliefs, settings).run(seed=4)
-    assert (one.edges != other.edges).any()
+    assert (one.edge_probabilities != other.edge_probabilities).any()
     cached = Guided(CachedScores(model), beliefs, settings).run(seed=3)
     np.testing.assert_allclose(cached.edge_probabilities, one.edge_probabilities, atol=0.1)
 
@@ -77,5 +77,9 @@ def test_same_seed_same_result_and_cached_scores_change_nothing():
 def test_settings_are_checked():
     with pytest.raises(ValueError, match="guide must be 'flow' or 'mean-field'; got 'forest'"):
         Settings(guide="forest")
-    with pytest.raises(ValueError, match="training_orders must be at most chains = 4; got 8"):
-        Settings(chains=4)
+    with pytest.raises(ValueError, match="rounds must be at least 1; got 0"):
+        Settings(rounds=0)
+    with pytest.raises(ValueError, match="look must be a multiple of thin = 2; got 5"):
+        Settings(look=5)
+    with pytest.raises(ValueError, match="flattest must be in"):
+        Settings(flattest=0.0)

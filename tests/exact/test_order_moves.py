@@ -7,7 +7,8 @@ import pytest
 
 from svidag.inference import relocate
 from svidag.inference.chains import Schedule, draw_graphs, run_chains
-from svidag.inference.tabulated import TableSettings, infer
+from svidag.inference.convergence import Agreement
+from svidag.inference.tabulated import TableSettings, tabulate
 from svidag.mechanisms.linear import LinearGaussian
 from svidag.prior import Prior
 from svidag.scores import NodeTable, ScoreTables, grow
@@ -18,7 +19,8 @@ PRIORS = {
     "beliefs": Prior(p=0.3, beliefs={("a", "c"): 0.9, ("d", "b"): 0.8}),
     "hard": Prior(p=0.4, required=[("c", "b")], forbidden=[("a", "d")]),
 }
-LONG = Schedule(chains=2, burn_in=50, orders=1500, thin=4)
+NEVER = Agreement(tolerance=0.0)
+LONG = Schedule(chains=2, levels=3, burn_in=50, orders=1500, thin=4, enough=NEVER)
 
 
 def sample(n=25, m=4, seed=1):
@@ -82,15 +84,20 @@ def test_chains_visit_orders_and_edges_with_their_exact_probabilities(prior):
     assert chains.edges.mean(axis=0) == pytest.approx(exact, abs=0.02)
 
 
+def located(order, tables):
+    """place, masks and present of an order."""
+    state = np.empty(4, np.int64), np.empty(4, np.int64), np.empty(4)
+    relocate.locate(order, relocate.laid_out(tables), *state)
+    return state
+
+
 @pytest.mark.parametrize("prior", PRIORS.values(), ids=PRIORS.keys())
 def test_the_places_of_a_node_are_compared_as_by_scoring_whole_orders(prior):
     _, tables = small_tables(prior)
     order = np.array([2, 0, 1, 3])
-    place, masks, scores = np.empty(4, np.int64), np.empty(4, np.int64), np.empty(4)
-    shared = tables.sums, tables.offsets, tables.bits, tables.absent
+    state, scores = located(order, tables), np.empty(4)
     for i in range(4):
-        relocate.locate(order, tables.bits, place, masks)
-        relocate.compare_places(i, order, place, masks, *shared, scores)
+        relocate.compare_places(i, order, *state, relocate.laid_out(tables), scores)
         others = order[order != i]
         there = np.array([tables.log_evidence(np.insert(others, t, i)) for t in range(4)])
         assert scores == pytest.approx(there - tables.log_evidence(order), abs=1e-9)
@@ -99,15 +106,12 @@ def test_the_places_of_a_node_are_compared_as_by_scoring_whole_orders(prior):
 def test_sliding_keeps_places_and_masks_in_step():
     _, tables = small_tables(PRIORS["plain"])
     order = np.array([2, 0, 1, 3])
-    place, masks = np.empty(4, np.int64), np.empty(4, np.int64)
-    relocate.locate(order, tables.bits, place, masks)
+    state = located(order, tables)
     for i, there in ((2, 3), (1, 0), (0, 0), (3, 1)):
-        relocate.slide(i, there, order, place, masks, tables.bits)
-        fresh_place, fresh_masks = np.empty(4, np.int64), np.empty(4, np.int64)
-        relocate.locate(order, tables.bits, fresh_place, fresh_masks)
+        relocate.slide(i, there, order, *state, relocate.laid_out(tables))
         assert order[there] == i
-        assert place.tolist() == fresh_place.tolist()
-        assert masks.tolist() == fresh_masks.tolist()
+        for kept, fresh in zip(state, located(order, tables), strict=True):
+            assert kept.tolist() == fresh.tolist()
 
 
 def test_drawn_parent_sets_follow_their_conditional():
@@ -137,7 +141,7 @@ def test_every_draw_obeys_hard_knowledge_and_its_order():
 
 def test_same_seed_same_chains():
     beliefs, tables = small_tables(PRIORS["plain"])
-    short = Schedule(chains=2, burn_in=7, orders=5, thin=3)
+    short = Schedule(chains=2, burn_in=7, orders=5, look=2, thin=3, enough=NEVER)
     one, two = (run_chains(tables, beliefs, short, seed=5) for _ in range(2))
     assert (one.orders == two.orders).all()
     assert (one.edges == two.edges).all()
@@ -151,11 +155,10 @@ def test_a_parent_screened_out_comes_back():
     x[:, 3] += 0.5 * (x[:, 0] + x[:, 1] - x[:, 2])
     beliefs, model = Prior().bind(NAMES), LinearGaussian.from_values(x)
     full = exact_edges(full_tables(model, beliefs))
-    tight = infer(
-        model, beliefs, TableSettings(fewest=1, most=1, rounds=3), Schedule(orders=50), seed=0
-    )
-    assert tight.rounds[-1].pressing > 0
-    assert np.abs(tight.chains.edges.mean(axis=0) - full).max() > 0.3
+    tight = tabulate(model, beliefs, TableSettings(fewest=1, most=1, rounds=3), seed=0)
+    assert tight.crowded > 0
+    chains = run_chains(tight.tables, beliefs, Schedule(orders=50), seed=0)
+    assert np.abs(chains.edges.mean(axis=0) - full).max() > 0.3
     nodes = [NodeTable.empty(np.array([int(j == 0)])) for j in range(4)]
     tables = ScoreTables.assemble(grow(model, beliefs, nodes, slack=6.0), beliefs)
     assert (tables.bits[:, 3] > 0).sum() == 1
@@ -177,7 +180,77 @@ def test_with_a_noisy_sketch_the_posterior_is_that_of_the_mechanism():
     beliefs, tables = small_tables(PRIORS["plain"])
     model = LinearGaussian.from_values(sample())
     settings = TableSettings(powers=(0.3, 1.0))
-    found = infer(model, beliefs, settings, LONG, sketch=Noisy(model), seed=0)
-    assert found.sketched < 0.01
-    assert found.rounds[-1].settled
-    assert found.chains.edges.mean(axis=0) == pytest.approx(exact_edges(tables), abs=0.03)
+    found = tabulate(model, beliefs, settings, sketch=Noisy(model), seed=0)
+    assert found.settled
+    chains = run_chains(found.tables, beliefs, LONG, seed=0)
+    assert found.sketched(chains) < 0.01
+    assert chains.edges.mean(axis=0) == pytest.approx(exact_edges(tables), abs=0.03)
+
+
+def test_exchanges_carry_a_chain_between_modes_that_moves_alone_do_not_cross():
+    """Two orders share the mass, 0.73 and 0.27; every order between them costs 30 nats."""
+    orders = np.array(list(permutations(range(4))))
+    forward, backward = np.array([0, 1, 2, 3]), np.array([3, 2, 1, 0])
+    nodes = []
+    for j in range(4):
+        candidates = np.delete(np.arange(4), j)
+        sums = np.full(8, -30.0)
+        bit = {int(i): 1 << b for b, i in enumerate(candidates)}
+        for order, gain in ((forward, 0.25), (backward, 0.0)):
+            before = order[: order.tolist().index(j)]
+            sums[sum(bit[int(i)] for i in before)] = gain
+        nodes.append((candidates, sums))
+    tables = tables_of_sums(nodes)
+    log = np.array([tables.log_evidence(order) for order in orders])
+    p = np.exp(log - np.logaddexp.reduce(log))
+    alone = Schedule(chains=2, levels=1, burn_in=0, orders=400, thin=5, enough=NEVER)
+    beliefs = Prior(p=0.5).bind(NAMES)
+    stuck = run_chains(tables, beliefs, alone, seed=0)
+    ladder = Schedule(chains=4, levels=8, flattest=0.01, orders=1000, thin=5, enough=NEVER)
+    free = run_chains(tables, beliefs, ladder, seed=0)
+    share = (free.orders == forward).all(axis=2).mean()
+    assert abs(share - p[(orders == forward).all(axis=1)][0]) < 0.06
+    crossings = np.abs(np.diff((stuck.orders == forward).all(axis=2).astype(int), axis=1)).sum()
+    assert crossings == 0
+    assert (free.exchanged > 0.05).all()
+
+
+def tables_of_sums(nodes):
+    """Tables whose sums over subsets are given; chains look at nothing else."""
+    bits = np.zeros((4, 4), dtype=np.int64)
+    for j, (candidates, _) in enumerate(nodes):
+        bits[candidates, j] = 1 << np.arange(3)
+    sums = np.concatenate([sums for _, sums in nodes])
+    offsets = np.arange(0, 33, 8)
+    blank = tuple(NodeTable.empty(candidates) for candidates, _ in nodes)
+    return ScoreTables(blank, sums, sums, offsets, bits, np.zeros((4, 4)))
+
+
+def test_a_run_cut_off_after_any_segment_goes_on_as_if_nothing_had_happened():
+    beliefs, tables = small_tables(PRIORS["hard"])
+    schedule = Schedule(chains=2, burn_in=5, orders=11, look=4, thin=3, enough=NEVER)
+    states = []
+    whole = run_chains(tables, beliefs, schedule, seed=2, keep=states.append)
+    assert [state.kept for state in states] == [4, 8, 11]
+    for state in states:
+        resumed = run_chains(tables, beliefs, schedule, seed=2, begun=state)
+        assert (resumed.orders == whole.orders).all()
+        assert (resumed.edges == whole.edges).all()
+        assert (resumed.moved == whole.moved).all()
+
+
+def test_chains_end_when_halves_agree_and_only_on_the_grid():
+    beliefs, tables = small_tables(PRIORS["plain"])
+    rule = Agreement(tolerance=0.05, effective=100.0)
+    schedule = Schedule(chains=4, burn_in=20, orders=10_000, look=50, enough=rule)
+    told = []
+    found = run_chains(tables, beliefs, schedule, seed=0, report=told.append)
+    assert found.kept % 50 == 0
+    assert found.kept < 1000
+    assert found.half_disagreement < 0.05
+    assert found.effective_orders >= 100
+    assert max(told) == 4 * (20 + found.kept * 10)
+    patient = run_chains(
+        tables, beliefs, Schedule(chains=4, burn_in=20, orders=found.kept, enough=NEVER), seed=0
+    )
+    assert patient.kept == found.kept

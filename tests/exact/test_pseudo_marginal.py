@@ -20,6 +20,8 @@ from svidag.node_guide import stack_flows, stack_mean_fields
 from svidag.tight_bound import EdgeTerms
 
 NAMES = "abcd"
+LEVELS = {"kept ladder": 3}
+POWERS = {1: np.ones(1), 3: np.array([0.2, 0.5, 1.0])}
 FREE = Prior(p=0.3, beliefs={("a", "b"): 0.8, ("d", "c"): 0.1})
 KNOWN = Prior(p=0.4, required=[("b", "d")], forbidden=[("a", "c")], tiers=[["a", "b", "c"], ["d"]])
 
@@ -82,24 +84,27 @@ def sampler_of(kind, case):
     collection = Collection(case.terms, case.model, capacity=3)
     training = GuideTraining(case.model, case.terms, draws=4, optimiser=optax.set_to_zero())
     possible = case.orders[feasible(case.orders, case.terms.required)]
-    columns = columns_of(possible[:4], case.terms.allowed)
+    columns = columns_of(possible[::3], case.terms.allowed)
     _, judged = training.step(training.start(poor_guide()), jax.random.key(3), columns)
     collection.add_judged(columns, judged)
     known = collection.freeze()
+    levels = LEVELS.get(kind, 1)
     return PseudoMarginal(
         RememberedEstimator(known, rest),
         case.terms,
-        lambda orders, rng: known.walk(orders, rng, moves=3),
+        lambda replicas, rng: known.walk(replicas, rng, powers=POWERS[levels], sweeps=levels),
     )
 
 
-@pytest.mark.parametrize("kind", ["poor", "trained", "kept", "knowledge", "kept knowledge"])
+@pytest.mark.parametrize(
+    "kind", ["poor", "trained", "kept", "knowledge", "kept knowledge", "kept ladder"]
+)
 def test_chains_reproduce_the_exact_posterior_of_the_order(kind):
     case = Case(KNOWN if "knowledge" in kind else FREE)
     sampler = sampler_of(kind, case)
     possible = case.orders[feasible(case.orders, case.terms.required)]
     K, burn_in, steps = (64, 100, 300) if kind == "trained" else (256, 60, 200)
-    start = possible[np.random.default_rng(0).choice(len(possible), K)]
+    start = possible[np.random.default_rng(0).choice(len(possible), (K, LEVELS.get(kind, 1)))]
     chains = sampler.start(jax.random.key(1), start)
     seen = np.zeros((K, 24))
     edges = np.zeros((K, 4, 4))
@@ -149,7 +154,8 @@ def test_a_walk_on_all_parent_sets_draws_orders_from_their_posterior():
     case = Case(KNOWN)
     every = every_set(case)
     rng = np.random.default_rng(0)
-    orders = every.walk(np.tile([0, 1, 2, 3], (4000, 1)), rng, moves=40)
+    start = np.tile([0, 1, 2, 3], (4000, 3, 1))
+    orders = every.walk(start, rng, powers=np.array([0.3, 0.6, 1.0]), sweeps=15)[:, -1]
     code = {order: at for at, order in enumerate(case.order_log_evidence)}
     count = np.bincount([code[tuple(o)] for o in orders.tolist()], minlength=24)
     expected = 4000 * case.order_probability
@@ -161,7 +167,7 @@ def test_proposals_are_symmetric_and_reach_every_neighbour():
     rng = np.random.default_rng(0)
     count = {}
     for a in itertools.permutations(range(3)):
-        for b in relocate_or_swap(np.tile(a, (6000, 1)), rng, swaps=0.4).tolist():
+        for b in relocate_or_swap(np.tile(a, (6000, 1, 1)), rng, swaps=0.4)[:, 0].tolist():
             count[a, tuple(b)] = count.get((a, tuple(b)), 0) + 1
     for (a, b), times in count.items():
         # Poisson-like counts: five standard errors.
@@ -173,7 +179,7 @@ def test_seeds_repeat():
     estimator = GuideEstimator(poor_guide(), case.model, case.terms, draws=4)
     sampler = PseudoMarginal(estimator, case.terms)
     one, two = (
-        sampler.step(sampler.start(jax.random.key(0), case.orders), jax.random.key(1))[0]
+        sampler.step(sampler.start(jax.random.key(0), case.orders[:, None]), jax.random.key(1))[0]
         for _ in range(2)
     )
     for a, b in zip(one, two, strict=True):

@@ -88,6 +88,17 @@ POSTERIORS = {
         table(), prior=svidag.Prior(forbidden=[("1", "a b")]), graph_weights="structure"
     ),
     "orders": fitted,
+    "visited graphs": lambda: svidag.fit(
+        table(),
+        prior=PRIOR,
+        mechanism="linear",
+        progress=False,
+        edges="mean-field",
+        steps=2,
+        rounds=4,
+        agreement=1,
+        effective_orders=0,
+    ),
     "reweighted": lambda: fitted(graph_weights="structure"),
     "nonlinear": lambda: fitted(mechanism="nonlinear", units=20),
     "graphs alone": lambda: Posterior(

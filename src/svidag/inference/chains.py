@@ -1,9 +1,13 @@
 """Markov chains over orders of the variables, with every parent set summed out.
 
 Given an order, the parents of j lie among its predecessors U_j, and p(D | order) = Π_j exp F_j(U_j)
-(:mod:`svidag.scores`). Orders are uniform a priori, so this product is the target. Burn-in is
-tempered: moves target p(D | order)^τ with τ rising to 1. Then τ stays, and orders and conditional
-edge probabilities are collected.
+(:mod:`svidag.scores`). Orders are uniform a priori, so this product is the target. Each chain is
+the last level of a ladder of replicas (:mod:`svidag.inference.relocate`).
+
+Chains run in segments. After each one, orders and edge probabilities so far decide whether to go
+on (:mod:`svidag.inference.convergence`). A segment's randomness depends on the seed, the chain and
+the segment's number alone, so a run that was cut off goes on from its last segment as if nothing
+had happened.
 """
 
 from __future__ import annotations
@@ -11,55 +15,76 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int, UInt8
 
 from svidag.graph.extension import draw_linear_extensions
 from svidag.inference import relocate
+from svidag.inference.convergence import Agreement, effective_size, half_disagreement
 from svidag.prior import EdgePrior
 from svidag.scores import ScoreTables
-
-_SWEEPS_AT_ONCE = 50  # tempered sweeps between two reports of progress
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """How long the chains run. A sweep is m relocations.
+    """How long the chains run. A sweep is m relocations at each level of the ladder.
 
     Attributes
     ----------
     chains
-        Independent chains, each from its own random order.
+        Independent chains, each from its own random orders.
+    levels, flattest
+        Replicas of a chain, and the power of the target at the first; powers rise geometrically.
     burn_in
-        Tempered sweeps, thrown away.
+        Sweeps thrown away.
     orders
-        Orders kept from each chain.
+        Orders kept from each chain at most: the budget.
+    look
+        Orders kept from each chain between two looks at whether it is enough.
     thin
         Sweeps from one kept order to the next.
-    flattest
-        The power τ at which burn-in begins; it rises geometrically.
+    enough
+        When chains may end before the budget does.
     power
-        The power τ after burn-in: 1 for the posterior.
+        The power of p(D | order) that is the target: 1 for the posterior.
     """
 
     chains: int = 4
-    burn_in: int = 500
-    orders: int = 500
-    thin: int = 20
-    flattest: float = 0.05
+    levels: int = 4
+    flattest: float = 0.1
+    burn_in: int = 200
+    orders: int = 1000
+    look: int = 100
+    thin: int = 10
+    enough: Agreement = field(default_factory=Agreement)
     power: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name in ("chains", "levels", "orders", "look", "thin"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1; got {getattr(self, name)}")
+        if not 0 < self.flattest <= 1:
+            raise ValueError(f"flattest must be in (0, 1]; got {self.flattest}")
+
+    @property
+    def powers(self) -> Float[np.ndarray, " levels"]:
+        """The power of p(D | order) at each level."""
+        if self.levels == 1:
+            return np.array([self.power])
+        return self.power * np.geomspace(self.flattest, 1.0, self.levels)
 
     @property
     def sweeps(self) -> int:
-        """Sweeps of all chains together."""
+        """Sweeps of all chains together, if the budget is used up."""
         return self.chains * (self.burn_in + self.orders * self.thin)
 
 
 @dataclass(frozen=True, eq=False)
 class OrderChains:
-    """What the chains collected after burn-in.
+    """What the chains collected so far, and where they stand.
 
     Attributes
     ----------
@@ -67,21 +92,75 @@ class OrderChains:
         Kept orders, causes first.
     log_evidence
         log p(D | order) of each kept order.
-    edges
-        For each chain, the mean of P(i → j | order, D) over all its sweeps (Rao–Blackwell).
-    moved
-        The share of moves after burn-in that changed the order, by chain.
+    edge_sums
+        For each chain, the sum of P(i → j | order, D) over all its sweeps.
+    moves
+        How many moves changed the order, by chain.
+    exchanges
+        How many exchanges each pair of neighbouring levels made.
+    replicas
+        The present orders of all levels.
+    sweeps
+        Sweeps of each chain since burn-in.
     """
 
     orders: Int[np.ndarray, "chains S m"]
     log_evidence: Float[np.ndarray, "chains S"]
-    edges: Float[np.ndarray, "chains m m"]
-    moved: Float[np.ndarray, " chains"]
+    edge_sums: Float[np.ndarray, "chains m m"]
+    moves: Int[np.ndarray, " chains"]
+    exchanges: Int[np.ndarray, "chains levels"]
+    replicas: Int[np.ndarray, "chains levels m"]
+    sweeps: int
 
     @property
-    def disagreement(self) -> float:
-        """The largest distance of a chain's edge probability from the mean over chains."""
-        return float(np.abs(self.edges - self.edges.mean(axis=0)).max())
+    def kept(self) -> int:
+        """Orders kept from each chain."""
+        return self.orders.shape[1]
+
+    @property
+    def edges(self) -> Float[np.ndarray, "chains m m"]:
+        """For each chain, the mean of P(i → j | order, D) over its sweeps (Rao–Blackwell)."""
+        return self.edge_sums / max(self.sweeps, 1)
+
+    @property
+    def moved(self) -> Float[np.ndarray, " chains"]:
+        """The share of moves that changed the order, by chain."""
+        return self.moves / max(self.sweeps * self.orders.shape[2], 1)
+
+    @property
+    def exchanged(self) -> Float[np.ndarray, " pairs"]:
+        """The share of exchanges accepted between neighbouring levels, flattest first."""
+        return 2 * self.exchanges.mean(axis=0)[:-1] / max(self.sweeps, 1)
+
+    @property
+    def half_disagreement(self) -> float:
+        """The largest difference of an edge's probability between two halves of the chains."""
+        return half_disagreement(self.edges)
+
+    @property
+    def effective_orders(self) -> float:
+        """How many independent orders the kept ones are worth, judged by log p(D | order)."""
+        return effective_size(self.log_evidence)
+
+    def enough(self, rule: Agreement) -> bool:
+        """Whether the chains may end."""
+        return self.kept > 0 and rule.reached(self.edges, self.log_evidence)
+
+    def followed_by(self, later: OrderChains) -> OrderChains:
+        """Both together, as one run."""
+        return OrderChains(
+            np.concatenate([self.orders, later.orders], axis=1),
+            np.concatenate([self.log_evidence, later.log_evidence], axis=1),
+            self.edge_sums + later.edge_sums,
+            self.moves + later.moves,
+            self.exchanges + later.exchanges,
+            later.replicas,
+            self.sweeps + later.sweeps,
+        )
+
+
+Keep = Callable[[OrderChains], None]
+"""Is given what there is after each segment."""
 
 
 def run_chains(
@@ -91,10 +170,13 @@ def run_chains(
     *,
     seed: int,
     report: Callable[[int], None] | None = None,
+    keep: Keep | None = None,
+    begun: OrderChains | None = None,
 ) -> OrderChains:
     """Run independent chains over orders, as many at once as there are cores.
 
-    `report` is told the number of finished sweeps, summed over chains.
+    `report` is told the number of finished sweeps, summed over chains. `begun` is what a call with
+    the same other arguments gave to `keep` before it was cut off.
 
     Examples
     --------
@@ -111,23 +193,13 @@ def run_chains(
     >>> bool(chains.edges.mean(axis=0).sum() > 0.99)
     True
     """
-    starts = draw_linear_extensions(
-        prior.required, schedule.chains, np.random.default_rng([seed, 0])
-    )
-    done = np.zeros(schedule.chains, dtype=np.int64)
-
-    def single(c: int) -> tuple[np.ndarray, ...]:
-        def tell(sweeps: int) -> None:
-            done[c] += sweeps
-            if report is not None:
-                report(int(done.sum()))
-
-        chain = _Chain(tables, starts[c], np.random.default_rng([seed, 1, c]))
-        return _collect(chain, schedule, tell)
-
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        parts = list(pool.map(single, range(schedule.chains)))
-    return OrderChains(*(np.stack(part) for part in zip(*parts, strict=True)))
+    ladder = _Ladder(tables, schedule, seed, report or (lambda sweeps: None))
+    chains = begun or ladder.burn_in(prior)
+    while chains.kept < schedule.orders and not chains.enough(schedule.enough):
+        chains = chains.followed_by(ladder.segment(chains))
+        if keep is not None:
+            keep(chains)
+    return chains
 
 
 def draw_graphs(
@@ -166,50 +238,67 @@ def draw_graphs(
     return (drawn[:, None, :] & tables.bits > 0).astype(np.uint8)
 
 
-class _Chain:
-    """One chain's order and random stream, moved in place."""
+class _Ladder:
+    """Moves all chains from segment to segment."""
 
-    def __init__(self, tables: ScoreTables, start: np.ndarray, rng: np.random.Generator) -> None:
-        self.order = start.astype(np.int64)
-        self.edges = np.zeros((tables.m, tables.m))
-        self._tables = tables
-        self._place = np.empty_like(self.order)
-        self._masks = np.empty_like(self.order)
-        self._rng = rng
-        relocate.locate(self.order, tables.bits, self._place, self._masks)
+    def __init__(
+        self, tables: ScoreTables, schedule: Schedule, seed: int, report: Callable[[int], None]
+    ) -> None:
+        self._tables, self._schedule, self._seed, self._report = tables, schedule, seed, report
+        self._laid_out = relocate.laid_out(tables)
+        self._done = np.zeros(schedule.chains, dtype=np.int64)
 
-    def run(self, powers: Float[np.ndarray, " sweeps"], *, collect: bool) -> int:
-        t = self._tables
-        uniforms = self._rng.random((len(powers) * t.m, 2))
-        return relocate.sweep(
-            self.order, self._place, self._masks, t.sums, t.offsets, t.bits, t.absent,
-            powers, uniforms, collect, self.edges,
-        )  # fmt: skip
+    def burn_in(self, prior: EdgePrior) -> OrderChains:
+        """Chains from uniform orders, with nothing kept yet."""
+        s, m = self._schedule, self._tables.m
+        rng = np.random.default_rng([self._seed, 0])
+        starts = draw_linear_extensions(prior.required, s.chains * s.levels, rng)
+        blank = OrderChains(
+            np.empty((s.chains, 0, m), dtype=np.int64),
+            np.empty((s.chains, 0)),
+            np.zeros((s.chains, m, m)),
+            np.zeros(s.chains, dtype=np.int64),
+            np.zeros((s.chains, s.levels), dtype=np.int64),
+            starts.reshape(s.chains, s.levels, m).astype(np.int64),
+            0,
+        )
+        if s.burn_in == 0:
+            return blank
+        steps = -(-s.burn_in // s.thin)
+        return replace(blank, replicas=self._parallel(blank, 0, steps).replicas)
 
-    def log_evidence(self) -> float:
-        t = self._tables
-        return relocate.evidence(self.order, self._masks, t.sums, t.offsets, t.absent)
+    def segment(self, chains: OrderChains) -> OrderChains:
+        """What the next segment of every chain collects."""
+        s, kept = self._schedule, chains.kept
+        self._done[:] = s.burn_in + chains.sweeps
+        return self._parallel(chains, 1 + kept // s.look, min(s.look, s.orders - kept))
 
+    def _parallel(self, chains: OrderChains, number: int, steps: int) -> OrderChains:
+        """Every chain `steps` orders further, as many chains at once as there are cores."""
 
-def _collect(
-    chain: _Chain, schedule: Schedule, tell: Callable[[int], None]
-) -> tuple[np.ndarray, ...]:
-    """Burn in, then keep orders, their evidence, mean edges and the share of moves."""
-    rising = np.geomspace(min(schedule.flattest, schedule.power), schedule.power, schedule.burn_in)
-    for start in range(0, schedule.burn_in, _SWEEPS_AT_ONCE):
-        powers = rising[start : start + _SWEEPS_AT_ONCE]
-        chain.run(powers, collect=False)
-        tell(len(powers))
-    orders, evidences, moved = [], [], 0
-    for _ in range(schedule.orders):
-        moved += chain.run(np.full(schedule.thin, schedule.power), collect=True)
-        orders.append(chain.order.copy())
-        evidences.append(chain.log_evidence())
-        tell(schedule.thin)
-    sweeps = schedule.orders * schedule.thin
-    return (
-        np.stack(orders),
-        np.array(evidences),
-        chain.edges / sweeps,
-        np.array(moved / (sweeps * len(chain.order))),
-    )
+        def single(c: int) -> tuple[Any, ...]:
+            rng = np.random.default_rng([self._seed, 1, c, number])
+            return self._advance(c, chains.replicas[c].copy(), rng, steps)
+
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            parts = list(pool.map(single, range(self._schedule.chains)))
+        stacked = (np.stack(part) for part in zip(*parts, strict=True))
+        return OrderChains(*stacked, sweeps=steps * self._schedule.thin)
+
+    def _advance(
+        self, c: int, replicas: np.ndarray, rng: np.random.Generator, steps: int
+    ) -> tuple[Any, ...]:
+        s, (levels, m) = self._schedule, replicas.shape
+        orders, evidence = np.empty((steps, m), dtype=np.int64), np.empty(steps)
+        edges, moved = np.zeros((m, m)), np.zeros(1, dtype=np.int64)
+        exchanged = np.zeros(levels, dtype=np.int64)
+        for step in range(steps):
+            uniforms, swaps = rng.random((s.thin, levels, m, 2)), rng.random((s.thin, levels))
+            relocate.sweep(
+                replicas, self._laid_out, s.powers, uniforms, swaps, edges, moved, exchanged
+            )
+            orders[step] = replicas[-1]
+            evidence[step] = self._tables.log_evidence(replicas[-1])
+            self._done[c] += s.thin
+            self._report(int(self._done.sum()))
+        return orders, evidence, edges, moved.sum(), exchanged, replicas

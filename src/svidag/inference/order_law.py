@@ -1,4 +1,4 @@
-"""Graphs from kept orders and tables: the posterior that the chains leave behind."""
+"""What chains over orders leave behind: orders with their tables, or graphs with mean edges."""
 
 from __future__ import annotations
 
@@ -50,6 +50,41 @@ class OrderLaw(GraphLaw):
 
     def edge_probabilities(self) -> Float[np.ndarray, "m m"]:
         """The exact conditional given each visited order, averaged over all of them."""
+        return self.edges
+
+    def log_probability(self, graphs: UInt8[np.ndarray, "S m m"]) -> None:
+        """Not available: the evidence of all orders together is not known."""
+
+
+@dataclass(frozen=True, eq=False)
+class VisitedGraphs(GraphLaw):
+    """A kept graph at random; edge probabilities from all that the chains saw.
+
+    Attributes
+    ----------
+    graphs
+        Graphs that the chains kept, equally probable.
+    edges
+        P(i → j), averaged over the conditionals given all visited orders (Rao–Blackwell).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> kept = np.array([[[0, 1], [0, 0]], [[0, 0], [0, 0]]], dtype=np.uint8)
+    >>> law = VisitedGraphs(kept, np.array([[0.0, 0.4], [0.0, 0.0]]))
+    >>> law.sample(3, seed=0).shape, float(law.edge_probabilities()[0, 1])
+    ((3, 2, 2), 0.4)
+    """
+
+    graphs: UInt8[np.ndarray, "kept m m"]
+    edges: Float[np.ndarray, "m m"]
+
+    def sample(self, n: int, seed: int) -> UInt8[np.ndarray, "n m m"]:
+        """Independent draws from the kept graphs."""
+        return self.graphs[np.random.default_rng([seed, 4]).integers(len(self.graphs), size=n)]
+
+    def edge_probabilities(self) -> Float[np.ndarray, "m m"]:
+        """The conditional given each visited order, averaged over all of them."""
         return self.edges
 
     def log_probability(self, graphs: UInt8[np.ndarray, "S m m"]) -> None:

@@ -18,8 +18,11 @@ class Meter(abc.ABC):
     """Is told the number of finished steps and a few figures, between chunks."""
 
     @abc.abstractmethod
-    def open(self, title: str, done: int, total: int) -> None:
-        """Begin, with `done` steps already behind us when a run is resumed."""
+    def open(self, title: str, done: int, total: int | None) -> None:
+        """Begin, with `done` steps already behind us when a run is resumed.
+
+        A total of None means that nobody knows how many steps there will be.
+        """
 
     @abc.abstractmethod
     def update(self, done: int, figures: Mapping[str, float]) -> None:
@@ -33,7 +36,7 @@ class Meter(abc.ABC):
 class Silent(Meter):
     """Shows nothing."""
 
-    def open(self, title: str, done: int, total: int) -> None:
+    def open(self, title: str, done: int, total: int | None) -> None:
         """Show nothing."""
 
     def update(self, done: int, figures: Mapping[str, float]) -> None:
@@ -50,28 +53,31 @@ class Bar(Meter):
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
-            TextColumn("{task.completed}/{task.total}"),
+            TextColumn("{task.fields[count]}"),
             TextColumn("{task.fields[figures]}"),
             TimeRemainingColumn(),
             console=console,
         )
 
-    def open(self, title: str, done: int, total: int) -> None:
+    def open(self, title: str, done: int, total: int | None) -> None:
         """Draw the bar."""
-        self._clock = _Clock(done)
+        self._clock, self._total = _Clock(done), total
         self._task = self._progress.add_task(
-            title, total=total, completed=done, figures="compiling"
+            title, total=total, completed=done, figures="starting", count=_count(done, total)
         )
         self._progress.start()
 
     def update(self, done: int, figures: Mapping[str, float]) -> None:
         """Move the bar."""
         text = _figures(figures, self._clock.speed(done))
-        self._progress.update(self._task, completed=done, figures=text)
+        self._progress.update(
+            self._task, completed=done, figures=text, count=_count(done, self._total)
+        )
 
     def close(self) -> None:
-        """Leave the bar as it stands."""
+        """Leave the bar as it stands; the next one stands below it."""
         self._progress.stop()
+        self._progress.remove_task(self._task)
 
 
 class Lines(Meter):
@@ -80,7 +86,7 @@ class Lines(Meter):
     def __init__(self, every: float = SECONDS_BETWEEN_LINES) -> None:
         self._every = every
 
-    def open(self, title: str, done: int, total: int) -> None:
+    def open(self, title: str, done: int, total: int | None) -> None:
         """Note the start."""
         self._title, self._total, self._clock = title, total, _Clock(done)
         self._told = time.monotonic()
@@ -88,15 +94,17 @@ class Lines(Meter):
     def update(self, done: int, figures: Mapping[str, float]) -> None:
         """Print a line unless the last one is recent."""
         now = time.monotonic()
-        if now - self._told < self._every and done < self._total:
+        finished = self._total is not None and done >= self._total
+        if now - self._told < self._every and not finished:
             return
         self._told = now
         speed = self._clock.speed(done)
-        left = (self._total - done) / speed if speed else float("nan")
+        left = ""
+        if self._total is not None:
+            left = f"  {(self._total - done) / speed if speed else float('nan'):.0f} s left"
         text = _figures(figures, speed)
-        print(  # noqa: T201
-            f"{self._title}: {done}/{self._total}  {text}  {left:.0f} s left", file=sys.stderr
-        )
+        count = _count(done, self._total)
+        print(f"{self._title}: {count}  {text}{left}", file=sys.stderr)  # noqa: T201
 
     def close(self) -> None:
         """Print nothing more."""
@@ -134,6 +142,10 @@ def meter(progress: Any) -> Meter:
     raise ValueError(f"progress must be None, True, False or a Meter; got {progress!r}")
 
 
+def _count(done: int, total: int | None) -> str:
+    return f"{done:,}" if total is None else f"{done}/{total}"
+
+
 def _figures(figures: Mapping[str, float], speed: float) -> str:
     shown = [f"{name} {value:,.1f}" for name, value in figures.items()]
-    return "  ".join([*shown, f"{speed:.0f} steps/s"])
+    return "  ".join([*shown, f"{speed:,.0f}/s"])

@@ -4,9 +4,12 @@ Orders are uniform a priori, so the target is p(D | order) = Π_j p(D_j | predec
 takes one node to a place drawn uniformly (*relocation*) or exchanges neighbours. Only nodes whose
 predecessors change are estimated anew, and the ratio of the products of estimates takes the place
 of the exact ratio. Or the proposal is itself a chain, reversible for weights Π_j g_j; then the
-ratio of p̂/g decides, and one estimate serves many moves. The estimates are unbiased and an accepted
-one is kept until its node moves, so the chain targets the exact posterior of the order (Andrieu and
-Roberts 2009), and the graph chosen by weight among the draws is a draw from p(A | order, D).
+ratio of p̂/g decides, and one estimate serves many moves. Such a chain may carry replicas along that
+help it to cross between modes: they belong to the state, and a rejected move takes them back too.
+
+The estimates are unbiased and an accepted one is kept until its node moves, so the chain targets
+the exact posterior of the order (Andrieu and Roberts 2009), and the graph chosen by weight among
+the draws is a draw from p(A | order, D).
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ Estimator = Callable[[PRNGKeyArray, np.ndarray, np.ndarray], Estimates]
 """(key, nodes [P], possible parents [P, m]) → one independent unbiased estimate for each pair."""
 
 Proposal = Callable[[np.ndarray, np.random.Generator], np.ndarray]
-"""(orders [K, m], generator) → proposed orders."""
+"""(replicas [K, levels, m], generator) → proposed replicas."""
 
 
 class Chains(NamedTuple):
@@ -37,8 +40,8 @@ class Chains(NamedTuple):
 
     Attributes
     ----------
-    orders
-        Causes first.
+    replicas
+        Orders, causes first; the last of a chain's levels is its own, the others only propose.
     log_evidence
         log p̂_j of the accepted estimate of every node.
     log_known
@@ -49,11 +52,16 @@ class Chains(NamedTuple):
         ``[k, j, i]``: the graph chosen by weight.
     """
 
-    orders: Int[np.ndarray, "K m"]
+    replicas: Int[np.ndarray, "K levels m"]
     log_evidence: Float[np.ndarray, "K m"]
     log_known: Float[np.ndarray, "K m"]
     edges: Float[np.ndarray, "K m m"]
     parents: Bool[np.ndarray, "K m m"]
+
+    @property
+    def orders(self) -> Int[np.ndarray, "K m"]:
+        """The order of each chain."""
+        return self.replicas[:, -1]
 
 
 class Move(NamedTuple):
@@ -83,13 +91,14 @@ class PseudoMarginal:
         self.terms = terms
         self.proposal = relocate_or_swap if proposal is None else proposal
 
-    def start(self, key: PRNGKeyArray, orders: Int[np.ndarray, "K m"]) -> Chains:
+    def start(self, key: PRNGKeyArray, replicas: Int[np.ndarray, "K levels m"]) -> Chains:
         """Chains at given feasible orders, with every node estimated."""
+        orders = replicas[:, -1]
         K, m = orders.shape
         columns = columns_of(orders, self.terms.allowed)
         drawn = self.estimator(key, np.tile(np.arange(m), K), columns.reshape(-1, m))
         return Chains(
-            orders,
+            replicas,
             drawn.log_evidence.reshape(K, m),
             drawn.log_known.reshape(K, m),
             drawn.edges.reshape(K, m, m),
@@ -100,12 +109,13 @@ class PseudoMarginal:
         """One move of every chain; a power below one flattens the target, for burn-in only."""
         key, key_move = jax.random.split(key)
         rng = host_generator(key_move)
-        orders = self.proposal(chains.orders, rng)
+        replicas = self.proposal(chains.replicas, rng)
+        orders = replicas[:, -1]
         possible = feasible(orders, self.terms.required)
         columns = columns_of(orders, self.terms.allowed)
         changed = (columns != columns_of(chains.orders, self.terms.allowed)).any(axis=2)
         chain, node = np.nonzero(changed & possible[:, None])
-        moved = Chains(orders, *(array.copy() for array in chains[1:]))
+        moved = Chains(replicas, *(array.copy() for array in chains[1:]))
         if len(chain):
             for old, new in zip(
                 moved[1:], self.estimator(key, node, columns[chain, node]), strict=True
@@ -139,21 +149,22 @@ def feasible(
 
 
 def relocate_or_swap(
-    orders: Int[np.ndarray, "K m"], rng: np.random.Generator, swaps: float = 0.5
-) -> Int[np.ndarray, "K m"]:
+    replicas: Int[np.ndarray, "K levels m"], rng: np.random.Generator, swaps: float = 0.5
+) -> Int[np.ndarray, "K levels m"]:
     """A symmetric proposal for each order: a swap of neighbours, or a node at a uniform place.
 
     Examples
     --------
-    >>> relocate_or_swap(np.array([[0, 1, 2]]), np.random.default_rng(0), swaps=1.0).tolist()
-    [[0, 2, 1]]
+    >>> relocate_or_swap(np.array([[[0, 1, 2]]]), np.random.default_rng(0), swaps=1.0).tolist()
+    [[[0, 2, 1]]]
     """
+    orders = replicas.reshape(-1, replicas.shape[2])
     K, m = orders.shape
     swap = rng.random(K) < swaps
     first = rng.integers(m - 1, size=K)
     source = np.where(swap, first, rng.integers(m, size=K))
     target = np.where(swap, first + 1, rng.integers(m, size=K))
-    return _moved(orders, source, target)
+    return _moved(orders, source, target).reshape(replicas.shape)
 
 
 def _moved(orders, source, target):

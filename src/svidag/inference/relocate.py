@@ -3,11 +3,15 @@
 The paper's chain redraws a potential r_i from its prior and accepts or rejects; given the order of
 the others only the place of i matters, and the conditional over all places is as cheap as one
 proposal, so a move is never rejected. Sliding i past its neighbour k changes the predecessors of
-i and k alone, by one bit each.
+i and k alone, by one bit each, and costs a look-up only where one is a candidate of the other.
+
+Moves alone do not cross from one group of good orders to another that needs many nodes moved at
+once. So each chain is a ladder of replicas, level l at the power τ_l of the target with the last
+at the target itself; neighbours on the ladder exchange their orders by Metropolis, with
+probability min(1, exp((τ_{l+1} − τ_l)(E_l − E_{l+1}))) where E is log p(D | order).
 
 Arrays: `order` lists causes first, `place` is its inverse, `masks[j]` holds the predecessors of j
-among its candidates; `sums`, `offsets`, `bits` and `absent` are those of
-:class:`svidag.scores.ScoreTables`.
+among its candidates and `present[j]` is F_j of them; `tables` are those of :func:`laid_out`.
 """
 
 from __future__ import annotations
@@ -17,74 +21,90 @@ from typing import no_type_check
 import numba
 import numpy as np
 
+from svidag.scores import ScoreTables
+
 _compiled = numba.njit(nogil=True, cache=True, error_model="numpy")
+
+NEGLIGIBLE = 40.0  # nats below the best place at which a place is never taken
+
+
+def laid_out(tables: ScoreTables) -> tuple[np.ndarray, ...]:
+    """The sums over subsets; where each node's begin; bits of i for k and of k for i in row i.
+
+    And what i gains from the prior by coming after k rather than before it.
+    """
+    return (
+        tables.sums,
+        tables.offsets,
+        tables.bits,
+        np.ascontiguousarray(tables.bits.T),
+        tables.absent.T - tables.absent,
+    )
 
 
 @no_type_check
 @_compiled
-def locate(order, bits, place, masks):
-    """Fill `place` and `masks` for an order."""
+def locate(order, tables, place, masks, present):
+    """Fill `place`, `masks` and `present` for an order; log p(D | order) up to a constant."""
+    sums, offsets, bits, _, after = tables
+    energy = 0.0
     for t in range(len(order)):
         j = order[t]
         place[j] = t
         masks[j] = 0
         for s in range(t):
             masks[j] |= bits[order[s], j]
+            energy += 0.5 * after[j, order[s]]
+        present[j] = sums[offsets[j] + masks[j]]
+        energy += present[j]
+    return energy
 
 
 @no_type_check
 @_compiled
-def evidence(order, masks, sums, offsets, absent):
-    """log p(D | order)."""
-    total = 0.0
-    for t in range(len(order)):
-        j = order[t]
-        total += sums[offsets[j] + masks[j]]
-        for s in range(t):
-            total += absent[order[s], j]
-    return total
-
-
-@no_type_check
-@_compiled
-def compare_places(i, order, place, masks, sums, offsets, bits, absent, scores):
+def compare_places(i, order, place, masks, present, tables, scores):
     """log p(D | i at place t) − log p(D | order as it is), for every place t, into `scores`."""
-    here = place[i]
-    base = sums[offsets[i] + masks[i]]
+    sums, offsets, bits, turned, after = tables
+    here, base = place[i], present[i]
     scores[here] = 0.0
-    own, passed = masks[i], 0.0
+    own, at_own, passed = masks[i], base, 0.0
     for t in range(here + 1, len(order)):
         k = order[t]
-        at = offsets[k]
-        passed += absent[k, i] - absent[i, k]
-        passed += sums[at + (masks[k] & ~bits[i, k])] - sums[at + masks[k]]
-        own |= bits[k, i]
-        scores[t] = passed + sums[offsets[i] + own] - base
-    own, passed = masks[i], 0.0
+        passed += after[i, k]
+        if bits[i, k]:
+            passed += sums[offsets[k] + (masks[k] & ~bits[i, k])] - present[k]
+        if turned[i, k]:
+            own |= turned[i, k]
+            at_own = sums[offsets[i] + own]
+        scores[t] = passed + at_own - base
+    own, at_own, passed = masks[i], base, 0.0
     for t in range(here - 1, -1, -1):
         k = order[t]
-        at = offsets[k]
-        passed += absent[i, k] - absent[k, i]
-        passed += sums[at + (masks[k] | bits[i, k])] - sums[at + masks[k]]
-        own &= ~bits[k, i]
-        scores[t] = passed + sums[offsets[i] + own] - base
+        passed -= after[i, k]
+        if bits[i, k]:
+            passed += sums[offsets[k] + (masks[k] | bits[i, k])] - present[k]
+        if turned[i, k]:
+            own &= ~turned[i, k]
+            at_own = sums[offsets[i] + own]
+        scores[t] = passed + at_own - base
 
 
 @no_type_check
 @_compiled
-def choose(scores, power, uniform):
-    """Draw t with probability ∝ exp(power · scores[t])."""
+def choose(scores, power, uniform, weights):
+    """Draw t with probability ∝ exp(power · scores[t]); `weights` is room to work in."""
     top = scores.max()
     total = 0.0
     for t in range(len(scores)):
-        scores[t] = np.exp(power * (scores[t] - top))
-        total += scores[t]
+        below = power * (scores[t] - top)
+        weights[t] = np.exp(below) if below > -NEGLIGIBLE else 0.0
+        total += weights[t]
     left = uniform * total
     last = 0
     for t in range(len(scores)):
-        if scores[t] > 0.0:
+        if weights[t] > 0.0:
             last = t
-            left -= scores[t]
+            left -= weights[t]
             if left < 0.0:
                 break
     return last
@@ -92,58 +112,79 @@ def choose(scores, power, uniform):
 
 @no_type_check
 @_compiled
-def slide(i, there, order, place, masks, bits):
+def slide(i, there, order, place, masks, present, tables):
     """Put node i at place `there`."""
+    sums, offsets, bits, turned, _ = tables
     here = place[i]
     step = 1 if there > here else -1
     for t in range(here, there, step):
         k = order[t + step]
         order[t] = k
         place[k] = t
-        if step == 1:
-            masks[k] &= ~bits[i, k]
-            masks[i] |= bits[k, i]
-        else:
-            masks[k] |= bits[i, k]
-            masks[i] &= ~bits[k, i]
+        if bits[i, k]:
+            masks[k] ^= bits[i, k]
+            present[k] = sums[offsets[k] + masks[k]]
+        masks[i] ^= turned[i, k]
+    present[i] = sums[offsets[i] + masks[i]]
     order[there] = i
     place[i] = there
 
 
 @no_type_check
 @_compiled
-def add_edges(order, masks, sums, offsets, bits, edges):
+def add_edges(order, masks, present, tables, edges):
     """Add P(i → j | order) = 1 − exp(F_j(U ∖ i) − F_j(U)) to `edges`."""
+    sums, offsets, _, turned, _ = tables
     for t in range(len(order)):
         j = order[t]
-        full = sums[offsets[j] + masks[j]]
         for s in range(t):
-            bit = bits[order[s], j]
+            bit = turned[j, order[s]]
             if bit:
-                edges[order[s], j] -= np.expm1(sums[offsets[j] + (masks[j] ^ bit)] - full)
+                edges[order[s], j] -= np.expm1(sums[offsets[j] + (masks[j] ^ bit)] - present[j])
 
 
 @no_type_check
 @_compiled
-def sweep(order, place, masks, sums, offsets, bits, absent, powers, uniforms, collect, edges):
-    """One sweep per entry of `powers`: m relocations; returns how many changed the order.
+def exchange(v, orders, places, masks, present, energy):
+    """Let level v and the next change places."""
+    for state in (orders, places, masks):
+        for t in range(orders.shape[1]):
+            state[v, t], state[v + 1, t] = state[v + 1, t], state[v, t]
+    for t in range(orders.shape[1]):
+        present[v, t], present[v + 1, t] = present[v + 1, t], present[v, t]
+    energy[v], energy[v + 1] = energy[v + 1], energy[v]
 
-    `uniforms` has a row per move: which node, and where to. With `collect`, the conditional edge
-    probabilities after each sweep are added to `edges`.
+
+@no_type_check
+@_compiled
+def sweep(orders, tables, powers, uniforms, swaps, edges, moved, exchanged):
+    """Sweeps of m relocations at each level of a ladder, each followed by exchanges.
+
+    `uniforms` [sweeps, levels, m, 2] says which node and where to, `swaps` [sweeps, levels] whether
+    to exchange. The conditional edge probabilities at the last level after each sweep are added to
+    `edges`. `moved` counts its moves, `exchanged` the exchanges of each level with the next.
     """
-    m = len(order)
-    scores = np.empty(m)
-    moved = 0
-    for s in range(len(powers)):
-        for u in range(s * m, (s + 1) * m):
-            i = int(uniforms[u, 0] * m)
-            compare_places(i, order, place, masks, sums, offsets, bits, absent, scores)
-            there = choose(scores, powers[s], uniforms[u, 1])
-            moved += there != place[i]
-            slide(i, there, order, place, masks, bits)
-        if collect:
-            add_edges(order, masks, sums, offsets, bits, edges)
-    return moved
+    levels, m = orders.shape
+    places, masks = np.empty_like(orders), np.empty_like(orders)
+    present, energy = np.empty(orders.shape), np.empty(levels)
+    scores, weights = np.empty(m), np.empty(m)
+    for v in range(levels):
+        energy[v] = locate(orders[v], tables, places[v], masks[v], present[v])
+    for s in range(len(uniforms)):
+        for v in range(levels):
+            for u in range(m):
+                i = int(uniforms[s, v, u, 0] * m)
+                compare_places(i, orders[v], places[v], masks[v], present[v], tables, scores)
+                there = choose(scores, powers[v], uniforms[s, v, u, 1], weights)
+                if v == levels - 1 and there != places[v, i]:
+                    moved[0] += 1
+                energy[v] += scores[there]
+                slide(i, there, orders[v], places[v], masks[v], present[v], tables)
+        for v in range(int(2 * swaps[s, -1]), levels - 1, 2):
+            if np.log(swaps[s, v]) < (powers[v + 1] - powers[v]) * (energy[v] - energy[v + 1]):
+                exchanged[v] += 1
+                exchange(v, orders, places, masks, present, energy)
+        add_edges(orders[-1], masks[-1], present[-1], tables, edges)
 
 
 @no_type_check

@@ -18,25 +18,17 @@ estimate to g decides (Liu's surrogate transition), so that the target is exact 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import no_type_check
 
-import numba
 import numpy as np
 from jaxtyping import Bool, Float, Int, PRNGKeyArray, UInt64
 
+from svidag.inference import surrogate
 from svidag.inference.conditional import Judged
 from svidag.inference.estimate import Estimates, GuideEstimator, host_generator, summarise
 from svidag.mechanisms.local import FamilyScores, LocalScores, pack_families, unpack_families
 from svidag.tight_bound import EdgeTerms
 
 __all__ = ["Collection", "Remembered", "RememberedEstimator"]
-
-MEMO = 4096  # sums remembered of each node, a power of two
-NEGLIGIBLE = 40.0  # nats below the largest term at which a sum of weights is cut off
-
-MIX = np.uint64(0x9E3779B97F4A7C15)  # odd and near 2⁶⁴/φ: products spread over all bits
-
-_compiled = numba.njit(nogil=True, cache=True, error_model="numpy")
 
 
 @dataclass(eq=False)
@@ -200,7 +192,10 @@ class Remembered:
         offsets = np.searchsorted(nodes, np.arange(sets.shape[1] + 1))
         keys = frozenset(pack_families(nodes, sets))
         words, m = pack_words(sets), sets.shape[1]
-        memo = np.zeros((m, MEMO, words.shape[1]), np.uint64), np.full((m, MEMO), np.nan)
+        memo = (
+            np.zeros((m, surrogate.MEMO, words.shape[1]), np.uint64),
+            np.full((m, surrogate.MEMO), np.nan),
+        )
         return cls(sets, words, weights, offsets, terms, keys, memo)
 
     @property
@@ -225,7 +220,7 @@ class Remembered:
         log_sum = np.empty(len(nodes))
         edges = np.zeros(columns.shape)
         chosen = np.zeros(len(nodes), dtype=np.int64)
-        _condition(
+        surrogate.condition(
             nodes, pack_words(columns), self.sets, self.words, self.weights, self.offsets,
             uniforms, log_sum, edges, chosen,
         )  # fmt: skip
@@ -234,21 +229,24 @@ class Remembered:
 
     def walk(
         self,
-        orders: Int[np.ndarray, "K m"],
+        replicas: Int[np.ndarray, "K levels m"],
         rng: np.random.Generator,
         *,
-        moves: int,
-        power: float = 1.0,
-    ) -> Int[np.ndarray, "K m"]:
-        """Relocate nodes of each order, reversibly for Π_j g_j^power.
+        powers: Float[np.ndarray, " levels"],
+        sweeps: int,
+    ) -> Int[np.ndarray, "K levels m"]:
+        """Relocate nodes and exchange replicas, reversibly for the product of g^power over levels.
 
-        A move takes a node, chosen uniformly, to a place drawn from its conditional.
+        A sweep is as many steps as there are nodes, half of them on the last level.
         """
-        moved = orders.astype(np.int64)
-        uniforms = rng.random((len(orders), moves, 2))
+        K, _, m = replicas.shape
+        moved = replicas.astype(np.int64)
+        uniforms = rng.random((K, sweeps * m, 4))
         unions = np.bitwise_or.reduceat(self.words, self.offsets[:-1], axis=0)
+        related = np.logical_or.reduceat(self.sets, self.offsets[:-1], axis=0).T.copy()
+        after = self.terms.log_absent - self.terms.log_absent.T
         sums = (self.words, self.weights, self.offsets, unions, *self.memo)
-        _walk(moved, sums, self.terms.log_absent, power, uniforms)
+        surrogate.walk(moved, sums, related, after, powers, uniforms)
         return moved
 
 
@@ -294,155 +292,3 @@ def pack_words(rows: Bool[np.ndarray, "T m"]) -> UInt64[np.ndarray, "T W"]:
     """
     padded = np.pad(rows, ((0, 0), (0, -rows.shape[1] % 64)))
     return np.packbits(padded, axis=1, bitorder="little").view("<u8")
-
-
-@no_type_check
-@_compiled
-def _within(row, column):
-    outside = np.uint64(0)
-    for w in range(len(row)):
-        outside |= row[w] & ~column[w]
-    return outside == 0
-
-
-@no_type_check
-@_compiled
-def _log_sum(j, column, words, weights, offsets):
-    """log Σ exp w over the kept sets of j within the column; they come by falling weight."""
-    top, total = -np.inf, 0.0
-    for t in range(offsets[j], offsets[j + 1]):
-        if top - weights[t] > NEGLIGIBLE:
-            break
-        if _within(words[t], column):
-            if total == 0.0:
-                top = weights[t]
-            total += np.exp(weights[t] - top)
-    return top + np.log(total)
-
-
-@no_type_check
-@_compiled
-def _memoised_log_sum(j, column, sums):
-    """The same, looked up where the last column at the same address agreed on all that matters."""
-    words, weights, offsets, unions, arguments, values = sums
-    address = np.uint64(0)
-    for w in range(len(column)):
-        address = (address ^ (column[w] & unions[j, w])) * MIX
-    slot = (address >> np.uint64(40)) & np.uint64(MEMO - 1)
-    known = not np.isnan(values[j, slot])
-    for w in range(len(column)):
-        if arguments[j, slot, w] != column[w] & unions[j, w]:
-            known = False
-            arguments[j, slot, w] = column[w] & unions[j, w]
-    if not known:
-        values[j, slot] = _log_sum(j, column, words, weights, offsets)
-    return values[j, slot]
-
-
-@no_type_check
-@_compiled
-def _condition(nodes, columns, sets, words, weights, offsets, uniforms, log_sum, edges, chosen):
-    for p in range(len(nodes)):
-        j = nodes[p]
-        log_sum[p] = _log_sum(j, columns[p], words, weights, offsets)
-        left = uniforms[p]
-        for t in range(offsets[j], offsets[j + 1]):
-            if log_sum[p] - weights[t] > NEGLIGIBLE:
-                break
-            if _within(words[t], columns[p]):
-                share = np.exp(weights[t] - log_sum[p])
-                if left >= 0.0:
-                    chosen[p] = t
-                left -= share
-                for i in range(edges.shape[1]):
-                    if sets[t, i]:
-                        edges[p, i] += share
-
-
-@no_type_check
-@_compiled
-def _walk(orders, sums, log_absent, power, uniforms):
-    K, m = orders.shape
-    columns = np.zeros((m, sums[0].shape[1]), dtype=np.uint64)
-    scores = np.empty(m)
-    for k in range(K):
-        order = orders[k]
-        _fill_columns(order, columns)
-        for u in range(uniforms.shape[1]):
-            here = int(uniforms[k, u, 0] * m)
-            _compare_places(here, order, columns, sums, log_absent, scores)
-            there = _choose(scores, power, uniforms[k, u, 1])
-            _slide(here, there, order, columns)
-
-
-@no_type_check
-@_compiled
-def _fill_columns(order, columns):
-    """columns[j] = the predecessors of j, as bits."""
-    columns[:] = np.uint64(0)
-    for t in range(1, len(order)):
-        columns[order[t]] = columns[order[t - 1]]
-        _toggle(columns[order[t]], order[t - 1])
-
-
-@no_type_check
-@_compiled
-def _toggle(column, i):
-    column[i // 64] ^= np.uint64(1) << np.uint64(i % 64)
-
-
-@no_type_check
-@_compiled
-def _compare_places(here, order, columns, sums, log_absent, scores):
-    """log Π g with the node at `here` moved to each place, minus log Π g as it is."""
-    i = order[here]
-    base = _memoised_log_sum(i, columns[i], sums)
-    scores[here] = 0.0
-    for step in (1, -1):
-        own = columns[i].copy()
-        passed = 0.0
-        t = here + step
-        while 0 <= t < len(order):
-            k = order[t]
-            # Past k, the node gains (to the right) or loses (to the left) it as a predecessor.
-            passed += step * (log_absent[i, k] - log_absent[k, i])
-            passed -= _memoised_log_sum(k, columns[k], sums)
-            _toggle(columns[k], i)
-            passed += _memoised_log_sum(k, columns[k], sums)
-            _toggle(columns[k], i)
-            _toggle(own, k)
-            scores[t] = passed + _memoised_log_sum(i, own, sums) - base
-            t += step
-
-
-@no_type_check
-@_compiled
-def _choose(scores, power, uniform):
-    """Draw a place with probability ∝ exp(power · score)."""
-    top = scores.max()
-    total = 0.0
-    for t in range(len(scores)):
-        total += np.exp(power * (scores[t] - top))
-    left = uniform * total
-    last = 0
-    for t in range(len(scores)):
-        weight = np.exp(power * (scores[t] - top))
-        if weight > 0.0:
-            last = t
-            left -= weight
-            if left < 0.0:
-                break
-    return last
-
-
-@no_type_check
-@_compiled
-def _slide(here, there, order, columns):
-    i = order[here]
-    step = 1 if there > here else -1
-    for t in range(here, there, step):
-        k = order[t + step]
-        order[t] = k
-        _toggle(columns[k], i)
-        _toggle(columns[i], k)
-    order[there] = i

@@ -4,7 +4,7 @@ The first tables rest on a screening of candidate parents and, where the mechani
 cheaper stand-in for it. Short chains then draw orders and graphs from the posterior under these
 tables. Parent sets that carry weight there are scored by the mechanism itself; a variable that such
 a graph would gladly take as a further parent but that was screened out becomes a candidate. When
-nothing presses any more, the long chains run.
+nothing presses any more, the tables are ready for the long chains.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from svidag.inference.chains import OrderChains, Schedule, draw_graphs, run_chains
+from svidag.inference.convergence import Agreement
 from svidag.mechanisms.local import FamilyScores
 from svidag.prior import EdgePrior
 from svidag.scores import (
+    CountedScores,
     NodeTable,
     ScoreTables,
     fill,
@@ -31,8 +33,15 @@ from svidag.scores import (
     weighty,
 )
 
-Report = Callable[[str, int, int | None], None]
-"""Is told the stage, how much of it is done, and how much there is, if known."""
+Report = Callable[[int], None]
+"""Is told how many pairs of a node and a parent set have been scored."""
+
+CELL_BYTES = 48
+"""Memory for a cell of a table while the tables are put together."""
+
+
+class TableSizeError(ValueError):
+    """Tables would take more memory, or more candidates of a node, than they may."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +51,9 @@ class TableSettings:
     Attributes
     ----------
     fewest, most
-        Bounds on the number of candidate parents of a node. A table takes 32 · 2^candidates bytes.
+        Bounds on the number of candidate parents of a node.
+    table_gib
+        Memory that the tables may take, in GiB; they take 48 · 2^candidates bytes for each node.
     slack
         How many nats below its best subset a parent set may fall and still be extended.
     margin
@@ -67,6 +78,7 @@ class TableSettings:
 
     fewest: int = 11
     most: int = 16
+    table_gib: float = 2.0
     slack: float = 6.0
     margin: float = 7.0
     tolerance: float = 0.005
@@ -75,7 +87,9 @@ class TableSettings:
     powers: tuple[float, ...] = (1.0,)
     rounds: int = 8
     trial: Schedule = field(
-        default_factory=lambda: Schedule(chains=2, burn_in=300, orders=100, thin=10)
+        default_factory=lambda: Schedule(
+            chains=2, burn_in=100, orders=100, thin=5, enough=Agreement(tolerance=0.0)
+        )
     )
 
 
@@ -107,36 +121,64 @@ class Round:
 
 
 @dataclass(frozen=True, eq=False)
+class Growth:
+    """Tables on their way: those of the nodes so far, and what each finished round found."""
+
+    nodes: tuple[NodeTable, ...]
+    rounds: tuple[Round, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
 class Tabulated:
-    """Tables, the chains that ran on them, and how the tables came about.
+    """The final tables and how they came about.
 
     Attributes
     ----------
-    tables, chains
-        The final tables and the long chains.
+    tables
+        The tables.
     rounds
         What each round of growth found.
-    sketched
-        The largest mean probability, over nodes, that the parent set is one that was only sketched.
+    asked
+        How many scores the mechanism and its stand-in gave.
     """
 
     tables: ScoreTables
-    chains: OrderChains
     rounds: tuple[Round, ...]
-    sketched: float
+    asked: int
+
+    @property
+    def settled(self) -> bool:
+        """Whether the posterior asked for nothing more that it could get."""
+        return bool(self.rounds) and self.rounds[-1].settled
+
+    @property
+    def crowded(self) -> int:
+        """Candidates that the posterior still asked for and that had no room."""
+        last = self.rounds[-1] if self.rounds else Round(1.0, 0, 0, 0)
+        return last.pressing - last.added
+
+    def sketched(self, chains: OrderChains) -> float:
+        """The largest mean probability, over nodes, of a parent set that was only sketched."""
+        if not any(np.isfinite(node.sketch).any() for node in self.tables.nodes):
+            return 0.0
+        return sketched_share(self.tables, np.concatenate(list(chains.orders)))
 
 
-def infer(
+def tabulate(
     mechanism: FamilyScores,
     prior: EdgePrior,
     settings: TableSettings,
-    schedule: Schedule,
     *,
     sketch: FamilyScores | None = None,
     seed: int,
     report: Report | None = None,
+    keep: Callable[[Growth], None] | None = None,
+    begun: Growth | None = None,
 ) -> Tabulated:
-    """Build the tables, grow them until nothing presses, and run the chains.
+    """Build the tables and grow them until nothing presses.
+
+    `keep` is given what there is whenever something was added. `begun` is what a call with the same
+    other arguments gave to it before it was cut off.
 
     Examples
     --------
@@ -145,33 +187,22 @@ def infer(
     >>> from svidag.prior import Prior
     >>> x = np.random.default_rng(0).standard_normal((99, 3))
     >>> x[:, 1] += x[:, 0]
-    >>> found = infer(
-    ...     LinearGaussian.from_values(x),
-    ...     Prior().bind("abc"),
-    ...     TableSettings(),
-    ...     Schedule(orders=20),
-    ...     seed=0,
-    ... )
-    >>> edges = found.chains.edges.mean(axis=0)
-    >>> bool(edges[0, 1] + edges[1, 0] > 0.99)
-    True
+    >>> model, beliefs = LinearGaussian.from_values(x), Prior().bind("abc")
+    >>> found = tabulate(model, beliefs, TableSettings(), seed=0)
+    >>> found.settled, found.tables.scored
+    (True, 12)
     """
-    builder = _Builder(mechanism, sketch, prior, settings, seed, report or _ignore)
-    tables = builder.first()
-    rounds: list[Round] = []
+    counter = _Counter(report or _ignore)
+    exact = CountedScores(mechanism, counter.add)
+    cheap = None if sketch is None else CountedScores(sketch, counter.add)
+    builder = _Builder(exact, cheap, prior, settings, seed, keep or _ignore)
+    growth = begun or builder.first()
+    tables = builder.grown(growth)
+    rounds = growth.rounds
     while len(rounds) < settings.rounds and not (rounds and rounds[-1].settled):
-        tables, done = builder.improve(tables, len(rounds))
-        rounds.append(done)
-    chains = run_chains(
-        tables,
-        prior,
-        schedule,
-        seed=seed,
-        report=lambda done: builder.report("moving orders", done, schedule.sweeps),
-    )
-    kept = np.concatenate(list(chains.orders))
-    share = sketched_share(tables, kept) if sketch is not None else 0.0
-    return Tabulated(tables, chains, tuple(rounds), share)
+        tables, done = builder.improve(tables, rounds)
+        rounds = (*rounds, done)
+    return Tabulated(tables, rounds, counter.total)
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,34 +214,50 @@ class _Builder:
     prior: EdgePrior
     settings: TableSettings
     seed: int
-    report: Report
+    keep: Callable[[Growth], None]
 
     @property
     def cheapest(self) -> FamilyScores:
         """The stand-in, or the mechanism where there is none."""
         return self.mechanism if self.sketch is None else self.sketch
 
-    def first(self) -> ScoreTables:
-        """Tables over the screened candidates."""
-        self.report("screening", 0, None)
+    def first(self) -> Growth:
+        """Blank tables over the screened candidates."""
         size = {"fewest": self.settings.fewest, "most": self.settings.most}
         chosen = screen(self.cheapest, self.prior, **size)
-        return self.grown([NodeTable.empty(candidates) for candidates in chosen])
+        self.make_room([len(candidates) for candidates in chosen])
+        return self.kept(Growth(tuple(NodeTable.empty(candidates) for candidates in chosen)))
 
-    def grown(self, nodes: Sequence[NodeTable]) -> ScoreTables:
+    def make_room(self, candidates: Sequence[int]) -> None:
+        """Refuse tables with so many candidates for each node before any memory is asked for."""
+        gib = sum(CELL_BYTES * 2.0**k for k in candidates) / 2**30
+        if gib > self.settings.table_gib:
+            raise TableSizeError(
+                f"tables over up to {max(candidates)} candidate parents of each of "
+                f"{len(candidates)} variables would take {gib:.3g} GiB, "
+                f"more than table_gib={self.settings.table_gib:g}"
+            )
+
+    def kept(self, growth: Growth) -> Growth:
+        """The same, after whoever keeps it has had a look."""
+        self.keep(growth)
+        return growth
+
+    def grown(self, growth: Growth) -> ScoreTables:
         """Tables in which every set that is not negligible is extended."""
         full = grow(
             self.cheapest,
             self.prior,
-            nodes,
+            growth.nodes,
             slack=self.settings.slack,
             sketch=self.sketch is not None,
-            report=lambda scored: self.report("scoring parent sets", scored, None),
+            keep=lambda nodes: self.keep(replace(growth, nodes=tuple(nodes))),
         )
         return ScoreTables.assemble(full, self.prior)
 
-    def improve(self, tables: ScoreTables, number: int) -> tuple[ScoreTables, Round]:
+    def improve(self, tables: ScoreTables, rounds: tuple[Round, ...]) -> tuple[ScoreTables, Round]:
         """Refine and widen the tables by what trial chains show."""
+        number = len(rounds)
         power = self.settings.powers[min(number, len(self.settings.powers) - 1)]
         trial = replace(self.settings.trial, power=power)
         chains = run_chains(tables, self.prior, trial, seed=self.seed + number)
@@ -227,11 +274,12 @@ class _Builder:
         done = Round(
             power, sum(map(len, wanted)), sum(map(len, added)), int(np.isfinite(gains).sum())
         )
+        nodes = tables.nodes
         if done.refined or done.added:
-            self.report("refining parent sets", done.refined, None)
-            nodes = fill(self.mechanism, self.prior, tables.nodes, wanted)
-            widened = [node.widen(new) for node, new in zip(nodes, added, strict=True)]
-            tables = self.grown(widened)
+            self.make_room([len(a.candidates) + len(b) for a, b in zip(nodes, added, strict=True)])
+            exact = fill(self.mechanism, self.prior, nodes, wanted)
+            nodes = tuple(node.widen(new) for node, new in zip(exact, added, strict=True))
+            tables = self.grown(self.kept(Growth(nodes, (*rounds, done))))
         return tables, done
 
     def _gains(self, tables, graphs, orders) -> Float[np.ndarray, "m m"]:
@@ -261,5 +309,16 @@ def _returning(
     return added
 
 
-def _ignore(stage: str, done: int, total: int | None) -> None:
+class _Counter:
+    """Adds up what several sources have answered."""
+
+    def __init__(self, report: Report) -> None:
+        self._report, self.total = report, 0
+
+    def add(self, answers: int) -> None:
+        self.total += answers
+        self._report(self.total)
+
+
+def _ignore(news: object) -> None:
     pass

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from svidag.inference.order_law import OrderLaw
+from svidag.inference.order_law import OrderLaw, VisitedGraphs
 from svidag.io.laws import require_shape
 from svidag.posterior import DrawnGraphs
 from svidag.problem import Problem
@@ -27,6 +27,21 @@ def unpack_graphs(parts: Mapping[str, Any], problem: Problem | None) -> DrawnGra
     bits = require_shape(parts["graphs"], (-1, -(-m * m // 8)), "graphs")
     graphs = np.unpackbits(bits, axis=1, count=m * m).reshape(len(bits), m, m)
     return DrawnGraphs(graphs, require_shape(parts["probability"], (len(bits),), "probability"))
+
+
+def pack_visited(law: VisitedGraphs, problem: Problem | None) -> dict[str, Any]:
+    """The kept graphs as bits, and the edge probabilities."""
+    k, m, _ = law.graphs.shape
+    return {"graphs": np.packbits(law.graphs.reshape(k, m * m), axis=1), "edges": law.edges}
+
+
+def unpack_visited(parts: Mapping[str, Any], problem: Problem | None) -> VisitedGraphs:
+    """The kept graphs and their edge probabilities."""
+    m = len(parts["edges"])
+    edges = require_shape(parts["edges"], (m, m), "edges")
+    bits = require_shape(parts["graphs"], (-1, -(-m * m // 8)), "graphs")
+    graphs = np.unpackbits(bits, axis=1, count=m * m).reshape(len(bits), m, m)
+    return VisitedGraphs(graphs, edges)
 
 
 def pack_orders(law: OrderLaw, problem: Problem | None) -> dict[str, Any]:

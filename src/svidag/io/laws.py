@@ -52,6 +52,9 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
             "svidag.exact.structures:StructureLaw", "svidag.io.exact_laws:structures"
         ),
         "orders": Kind("svidag.inference.order_law:OrderLaw", "svidag.io.graph_laws:orders"),
+        "visited graphs": Kind(
+            "svidag.inference.order_law:VisitedGraphs", "svidag.io.graph_laws:visited"
+        ),
         "guide": Kind("svidag.inference.fitted:GuideLaw", "svidag.io.network_laws:guide"),
         "linear": Kind("svidag.mechanisms.linear_law:LinearLaw", "svidag.io.collapsed_laws:linear"),
         "wide": Kind("svidag.mechanisms.wide_law:WideLaw", "svidag.io.collapsed_laws:wide"),

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from svidag.inference.reweight import structure_weighted
-from svidag.methods import published, tabulated
+from svidag.methods import default, published
 from svidag.posterior import Posterior
 from svidag.prior import Prior
 from svidag.problem import Problem, checkpoint_path
@@ -15,7 +15,7 @@ from svidag.problem import Problem, checkpoint_path
 __all__ = ["METHODS", "fit"]
 
 METHODS: Mapping[str, Mapping[str, Callable[..., Posterior]]] = MappingProxyType(
-    {"svi-dag": MappingProxyType({"default": tabulated.fit, "paper": published.fit})}
+    {"svi-dag": MappingProxyType({"default": default.fit, "paper": published.fit})}
 )
 """Every method by name, and in it every preset."""
 

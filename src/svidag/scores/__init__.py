@@ -1,5 +1,6 @@
 """Local scores f_j(S): which parent sets are scored, and tables of them by bit mask."""
 
+from svidag.scores.counting import CountedScores
 from svidag.scores.growth import extensions, fill, grow
 from svidag.scores.refinement import neighbours, pressing, sketched_share, weighty
 from svidag.scores.screening import forward_selection, screen
@@ -11,6 +12,7 @@ from svidag.scores.tables import (
 )
 
 __all__ = [
+    "CountedScores",
     "NodeTable",
     "ScoreTables",
     "extensions",

@@ -17,8 +17,8 @@ from svidag.mechanisms.local import FamilyScores
 from svidag.prior import EdgePrior
 from svidag.scores.tables import NodeTable, split_bit, subset_maxima
 
-Report = Callable[[int], None]
-"""Is told how many pairs of a node and a parent set have been scored."""
+Keep = Callable[[Sequence[NodeTable]], None]
+"""Is given the tables after each round of scoring."""
 
 
 def grow(
@@ -28,7 +28,7 @@ def grow(
     *,
     slack: float,
     sketch: bool = False,
-    report: Report | None = None,
+    keep: Keep | None = None,
 ) -> list[NodeTable]:
     """Score every parent set that can matter among the candidates of each node.
 
@@ -44,8 +44,9 @@ def grow(
         How many nats below its best subset a set may fall and still be extended.
     sketch
         Whether the mechanism is a stand-in.
-    report
-        Is told how many sets have been scored, round by round.
+    keep
+        Is given the tables after each round of scoring; from there, `grow` goes on as from the
+        start.
 
     Examples
     --------
@@ -59,7 +60,6 @@ def grow(
     [4, 4, 4]
     """
     least = [_required_mask(prior, j, node.candidates) for j, node in enumerate(nodes)]
-    scored = 0
     while True:
         pending = [
             extensions(weights, slack) if np.isfinite(weights[mask]) else np.array([mask])
@@ -68,9 +68,8 @@ def grow(
         if not any(map(len, pending)):
             return list(nodes)
         nodes = fill(mechanism, prior, nodes, pending, sketch=sketch)
-        scored += sum(map(len, pending))
-        if report is not None:
-            report(scored)
+        if keep is not None:
+            keep(nodes)
 
 
 def fill(

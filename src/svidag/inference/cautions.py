@@ -1,0 +1,28 @@
+"""Warnings of a fit about its own result."""
+
+from __future__ import annotations
+
+
+class FitWarning(UserWarning):
+    """Something about a fit that its user should know.
+
+    Examples
+    --------
+    To make every such caution an error:
+
+    >>> import warnings
+    >>> warnings.simplefilter("error", FitWarning)
+    >>> warnings.resetwarnings()
+    """
+
+
+class ConvergenceWarning(FitWarning):
+    """The chains were still far apart when their budget was used up."""
+
+
+class FallbackWarning(FitWarning):
+    """Tables of parent sets did not fit, and a guide took their place."""
+
+
+class WeightWarning(FitWarning):
+    """Reweighted draws are worth very few."""

@@ -1,0 +1,153 @@
+"""`preset="default"`: mechanisms integrated out, exact conditionals given an order, moving orders.
+
+Parents given an order come from tables of parent sets (``edges="table"``) or, where tables do not
+fit, from a guide per node that needs none (``"flow"``, ``"mean-field"``).
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from svidag.inference.cautions import FallbackWarning
+from svidag.inference.progress import meter
+from svidag.inference.tabulated import TableSizeError
+from svidag.mechanisms.collapsed import parameter_law
+from svidag.mechanisms.linear import LinearGaussian
+from svidag.mechanisms.local import FamilyScores
+from svidag.mechanisms.wide import WideNetwork
+from svidag.methods import guided, tabulated
+from svidag.methods.choice import Choice, choose
+from svidag.methods.stages import Stages
+from svidag.methods.task import Found, Task
+from svidag.posterior import Posterior
+from svidag.problem import Problem
+
+MECHANISMS = ("linear", "nonlinear")
+EDGES = ("auto", "table", "flow", "mean-field")
+
+SKETCH_FROM = 300
+"""Rows from which a sketch with fewer units pays for itself."""
+
+
+def fit(
+    problem: Problem,
+    *,
+    mechanism: str,
+    seed: int,
+    progress: Any,
+    checkpoint: Path | None,
+    edges: str = "auto",
+    units: int = 200,
+    sketch_units: int = 32,
+    **settings: Any,
+) -> Posterior:
+    """Choose the mechanism, find orders and parents, and wrap what was found as a posterior."""
+    started = time.perf_counter()
+    _one_of("mechanism", mechanism, ("auto", *MECHANISMS))
+    _one_of("edges", edges, EDGES)
+    if checkpoint is not None:
+        raise ValueError("checkpoint is for preset='paper'; preset='default' cannot resume yet")
+    _check_settings(edges, settings)
+    choice = _choice(problem, sketch_units, seed) if mechanism == "auto" else None
+    mechanism = mechanism if choice is None else choice.mechanism
+    model, sketch = _mechanisms(problem, mechanism, units, sketch_units, seed)
+    with Stages(meter(progress)) as stages:
+        task = Task(problem, mechanism, model, sketch, seed, stages.report)
+        found = _run(task, edges, settings)
+    chosen = {**found.settings, "units": units, "sketch_units": sketch_units}
+    identity = problem.fingerprint(preset="default", mechanism=mechanism, seed=seed, **chosen)
+    diagnostics = {
+        "method": "svi-dag",
+        "preset": "default",
+        "mechanism": mechanism,
+        "mechanism_margin": None if choice is None else choice.margin,
+        **found.figures,
+        "seconds": time.perf_counter() - started,
+        "settings": chosen,
+        "fingerprint": identity,
+        "findings": problem.findings,
+    }
+    return Posterior(
+        problem.data.names,
+        found.law,
+        parameter_law(model, problem.scaling),
+        diagnostics=MappingProxyType(diagnostics),
+        problem=problem,
+    )
+
+
+def _run(task: Task, edges: str, settings: dict[str, Any]) -> Found:
+    if edges in ("flow", "mean-field"):
+        return guided.run(task, edges, settings)
+    own = {name: value for name, value in settings.items() if name in tabulated.SETTINGS}
+    try:
+        return tabulated.run(task, own, crowds=edges == "table")
+    except TableSizeError as reason:
+        if edges == "table":
+            raise ValueError(
+                f"{reason}. Choose edges='flow' or 'mean-field', which need no tables, fewer "
+                "candidates (fewest, most) or a larger table_gib"
+            ) from None
+        why = str(reason)
+    warnings.warn(
+        f"{why}; parents come from a guide instead (edges='flow'), which takes longer. "
+        "See diagnostics['fallback'].",
+        FallbackWarning,
+        stacklevel=5,
+    )
+    own = {name: value for name, value in settings.items() if name in guided.SETTINGS}
+    return guided.run(task, "flow", own, fallback=why)
+
+
+def _check_settings(edges: str, given: dict[str, Any]) -> None:
+    known: frozenset[str] = frozenset()
+    if edges in ("auto", "table"):
+        known |= tabulated.SETTINGS
+    if edges != "table":
+        known |= guided.SETTINGS
+    unknown = sorted(given.keys() - known)
+    if unknown:
+        listed = sorted(known | {"edges", "units", "sketch_units"})
+        raise ValueError(
+            f"unknown settings {unknown} for preset='default' with edges={edges!r}; "
+            f"known are {listed}"
+        )
+
+
+def _choice(problem: Problem, units: int, seed: int) -> Choice:
+    """Compare the network with its own linear part, so that nothing but the bends differs.
+
+    BGe's evidence does not compare: its prior on scales is another one, and that difference, some
+    nats a node, would decide.
+    """
+    candidates: dict[str, FamilyScores] = {
+        "linear": _network(problem, 0, seed),
+        "nonlinear": _network(problem, units, seed),
+    }
+    return choose(candidates, problem.prior)
+
+
+def _mechanisms(
+    problem: Problem, mechanism: str, units: int, sketch_units: int, seed: int
+) -> tuple[LinearGaussian | WideNetwork, WideNetwork | None]:
+    """The mechanism, and a stand-in for it where that saves time."""
+    data = problem.data
+    if mechanism == "linear":
+        return LinearGaussian.from_values(data.values, data.intervened), None
+    dear = len(data.values) >= SKETCH_FROM and sketch_units < units
+    sketch = _network(problem, sketch_units, seed) if dear else None
+    return _network(problem, units, seed), sketch
+
+
+def _network(problem: Problem, units: int, seed: int) -> WideNetwork:
+    data = problem.data
+    return WideNetwork.from_values(data.values, data.names, data.intervened, units=units, seed=seed)
+
+
+def _one_of(argument: str, name: str, known: tuple[str, ...]) -> None:
+    if name not in known:
+        raise ValueError(f"{argument} must be one of {list(known)}; got {name!r}")

@@ -1,0 +1,49 @@
+"""What the default preset hands to the engine that finds orders and parents, and gets back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from svidag.mechanisms.linear import LinearGaussian
+from svidag.mechanisms.wide import WideNetwork
+from svidag.posterior import GraphLaw
+from svidag.problem import Problem
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """A problem with its mechanism, the seed, and who is told of the progress.
+
+    Attributes
+    ----------
+    problem
+        Data and beliefs.
+    mechanism
+        ``"linear"`` or ``"nonlinear"``.
+    scores
+        The mechanism's evidences.
+    sketch
+        A cheaper stand-in for them, where that saves time.
+    seed
+        The seed.
+    report
+        Is told the stage, how much of it is done, how much there is (if known), and figures.
+    """
+
+    problem: Problem
+    mechanism: str
+    scores: LinearGaussian | WideNetwork
+    sketch: WideNetwork | None
+    seed: int
+    report: Callable[..., None]
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """The law of the graph, what the engine reports about it, and the settings it used."""
+
+    law: GraphLaw
+    figures: Mapping[str, Any]
+    settings: Mapping[str, Any]
