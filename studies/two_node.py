@@ -86,7 +86,7 @@ def table(settings: dict, seed: int) -> Iterator[str]:
             ours = published(case, seed, **settings)
             straight = published(case, seed, **plain)
             default = shares(svidag.fit(**case, mechanism=kind, progress=False))
-            exact = shares(svidag.exact.posterior(**case)) if kind == "linear" else ""
+            exact = shares(svidag.exact.posterior(**case, mechanism=kind))
             known = f"{PAPER[kind, prior]} | {AUTHOR[kind, prior]}"
             yield f"| {kind} | {prior} | {ours} | {straight} | {default} | {exact} | {known} |"
 
