@@ -45,7 +45,7 @@ def test_every_stage_is_shown_with_its_total_where_that_is_known():
 
 def test_a_guide_shows_its_training_and_its_rounds():
     recorder = Recorder()
-    settings = {"edges": "mean-field", "steps": 4, "rounds": 6, "look": 2, "agreement": 0}
+    settings = {"edges": "mean-field", "chains": 1, "steps": 4, "rounds": 6, "look": 2}
     svidag.fit(rows(), mechanism="linear", progress=recorder, **settings)
     assert [(title, total) for title, total, _ in recorder.stages] == [
         ("SVI-DAG: training the guide", 4),
