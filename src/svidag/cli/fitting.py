@@ -95,8 +95,8 @@ def fit(
 ) -> None:
     """Find the posterior over causal graphs of a table and save it in a directory.
 
-    After an interruption, give the same command again, or `svidag fit` with the run's directory: a
-    run of the published preset goes on where it stopped, one of the default preset begins again.
+    A run that was interrupted goes on where it stopped when the same command, or `svidag fit` with
+    its directory, is given again.
     """
     with told():
         if data.is_dir():

@@ -51,7 +51,7 @@ class Request:
         return None if self.knowledge is None else svidag.Prior.from_file(self.knowledge)
 
     def fit(self, checkpoint: Path, progress: Any) -> svidag.Posterior:
-        """Fit; the published preset goes on from its checkpoint, if there is one."""
+        """Fit, going on from the checkpoint if there is one."""
         return svidag.fit(
             self.dataset(),
             prior=self.prior(),
@@ -61,7 +61,7 @@ class Request:
             graph_weights=self.graph_weights,
             seed=self.seed,
             progress=progress,
-            checkpoint=checkpoint if self.preset == "paper" else None,
+            checkpoint=checkpoint,
             **self.settings,
         )
 

@@ -56,7 +56,7 @@ class Checkpoint:
         if not self.path.exists():
             return None
         header, arrays = read_archive(self.path, FORMAT)
-        self._check(header.get("fingerprint", {}))
+        check_fingerprint(self.path, self.fingerprint, header.get("fingerprint", {}))
         leaves = []
         for name, leaf in _leaves(template):
             found = arrays.get(f"state{name}")
@@ -69,17 +69,19 @@ class Checkpoint:
         trace = {k.removeprefix("trace/"): v for k, v in arrays.items() if k.startswith("trace/")}
         return int(header["step"]), state, trace
 
-    def _check(self, found: Mapping[str, Any]) -> None:
-        wanted = json.loads(json.dumps(dict(self.fingerprint)))
-        differing = sorted(k for k in wanted.keys() | found.keys() if wanted.get(k) != found.get(k))
-        if differing:
-            told = "; ".join(
-                f"{k}: {_short(found.get(k))} there, {_short(wanted.get(k))} now" for k in differing
-            )
-            raise ValueError(
-                f"checkpoint {self.path} belongs to another fit ({told}). "
-                "Remove the file or choose another path to start afresh."
-            )
+
+def check_fingerprint(path: Path, wanted: Mapping[str, Any], found: Mapping[str, Any]) -> None:
+    """Refuse a file that belongs to another fit, naming what differs."""
+    wanted = json.loads(json.dumps(dict(wanted)))
+    differing = sorted(k for k in wanted.keys() | found.keys() if wanted.get(k) != found.get(k))
+    if differing:
+        told = "; ".join(
+            f"{k}: {_short(found.get(k))} there, {_short(wanted.get(k))} now" for k in differing
+        )
+        raise ValueError(
+            f"checkpoint {path} belongs to another fit ({told}). "
+            "Remove the file or choose another path to start afresh."
+        )
 
 
 def write_archive(path: Path, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:

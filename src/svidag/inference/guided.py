@@ -32,7 +32,7 @@ from svidag.node_guide import NodeGuide, stack_flows, stack_mean_fields
 from svidag.prior import EdgePrior
 from svidag.tight_bound import EdgeTerms
 
-__all__ = ["Collected", "Guided", "Sampling", "Settings", "Training"]
+__all__ = ["Begun", "Collected", "Guided", "Sampling", "Settings", "Training"]
 
 REPEATS = 8  # estimates for a diagnostic
 RELEVANT = 10.0  # nats by which an order near by may fall short and still be looked at
@@ -251,6 +251,9 @@ class Collected:
 Keep = Callable[[Training, Sampling | None], None]
 """Is given what there is after each step of burn-in and each segment of rounds."""
 
+Begun = Callable[[Training], tuple[Training, Sampling | None]]
+"""(a state before the first step, for its shape) → the states to go on from."""
+
 
 @dataclass(frozen=True, eq=False)
 class Guided:
@@ -280,17 +283,19 @@ class Guided:
         *,
         report: Callable[[int, int], None] | None = None,
         keep: Keep | None = None,
-        begun: tuple[Training, Sampling | None] | None = None,
+        begun: Begun | None = None,
     ) -> Collected:
         """Burn in and collect.
 
-        `report` is told the number of finished steps and rounds. `begun` is what a call with the
-        same other arguments gave to `keep` before it was cut off.
+        `report` is told the number of finished steps and rounds. `begun` gives back what a call
+        with the same other arguments gave to `keep` before it was cut off.
         """
         tell, keep = report or (lambda steps, rounds: None), keep or (lambda training, rest: None)
         key_start, key_burn, key_run = jax.random.split(jax.random.key(seed), 3)
         trainer = self._trainer()  # one for all steps: they are compiled for it
-        training, sampling = begun or (self._start(trainer, key_start), None)
+        training, sampling = self._start(trainer, key_start), None
+        if begun is not None:
+            training, sampling = begun(training)
         while (t := len(training.bounds)) < self.settings.steps:
             training = self._train(trainer, training, jax.random.fold_in(key_burn, t))
             keep(training, None)
@@ -330,7 +335,8 @@ class Guided:
         )
 
     def _train(self, trainer: GuideTraining, training: Training, key) -> Training:
-        s, terms, collection = self.settings, self._terms, training.collection
+        s, terms = self.settings, self._terms
+        collection = training.collection.copy()  # an interrupted step leaves no trace
         rng = host_generator(key)
         columns = columns_of(self._training_orders(training.replicas, rng), terms.allowed)
         state, judged = trainer.step(training.state, key, columns)

@@ -17,6 +17,7 @@ estimate to g decides (Liu's surrogate transition), so that the target is exact 
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -74,6 +75,32 @@ class Collection:
 
     def __len__(self) -> int:
         return len(self._weight)
+
+    def copy(self) -> Collection:
+        """The same sets; what is added to the copy is not added here."""
+        return self._with(dict(self._weight), dict(self._matter))
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Keys as rows of bytes, weights, and how much each set mattered."""
+        keys = np.frombuffer(b"".join(self._weight), dtype=np.uint8)
+        return {
+            "keys": keys.reshape(len(self), -1),
+            "weights": np.fromiter(self._weight.values(), float),
+            "matter": np.fromiter(self._matter.values(), float),
+        }
+
+    def restored(self, arrays: dict[str, np.ndarray]) -> Collection:
+        """A collection like this one, with the sets that `arrays` gave."""
+        keys = [row.tobytes() for row in arrays["keys"]]
+        weights, matter = arrays["weights"].tolist(), arrays["matter"].tolist()
+        return self._with(
+            dict(zip(keys, weights, strict=True)), dict(zip(keys, matter, strict=True))
+        )
+
+    def _with(self, weight: dict[bytes, float], matter: dict[bytes, float]) -> Collection:
+        other = copy.copy(self)
+        other._weight, other._matter = weight, matter
+        return other
 
     def add(
         self,

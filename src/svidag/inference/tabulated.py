@@ -138,13 +138,15 @@ class Tabulated:
         The tables.
     rounds
         What each round of growth found.
-    asked
-        How many scores the mechanism and its stand-in gave.
     """
 
     tables: ScoreTables
     rounds: tuple[Round, ...]
-    asked: int
+
+    @property
+    def growth(self) -> Growth:
+        """The same, as growth that has come to its end."""
+        return Growth(self.tables.nodes, self.rounds)
 
     @property
     def settled(self) -> bool:
@@ -202,7 +204,7 @@ def tabulate(
     while len(rounds) < settings.rounds and not (rounds and rounds[-1].settled):
         tables, done = builder.improve(tables, rounds)
         rounds = (*rounds, done)
-    return Tabulated(tables, rounds, counter.total)
+    return Tabulated(tables, rounds)
 
 
 @dataclass(frozen=True, eq=False)

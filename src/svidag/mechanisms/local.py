@@ -78,6 +78,17 @@ class CachedScores(LocalScores):
     def __len__(self) -> int:
         return len(self._known)
 
+    def arrays(self) -> dict[str, np.ndarray]:
+        """What is known: keys as rows of bytes, and scores."""
+        keys = np.frombuffer(b"".join(self._known), dtype=np.uint8)
+        scores = np.fromiter(self._known.values(), float)
+        return {"keys": keys.reshape(len(self), keys.size // max(1, len(self))), "scores": scores}
+
+    def restore(self, arrays: dict[str, np.ndarray]) -> None:
+        """Know what `arrays` of another cache of the same source gave."""
+        keys = [row.tobytes() for row in arrays["keys"]]
+        self._known = dict(zip(keys, arrays["scores"].tolist(), strict=True))
+
     def family_scores(
         self, nodes: Int[np.ndarray, " B"], parents: Bool[np.ndarray, "B m"]
     ) -> Float[np.ndarray, " B"]:

@@ -63,11 +63,13 @@ def fit(
     progress
         None shows a bar on a terminal and plain lines elsewhere; False shows nothing.
     checkpoint
-        A file to save to and, if it exists, to resume from (``preset="paper"``).
+        A file to save to and, if it exists, to resume from, to the same result.
     method
         The algorithm; ``"svi-dag"``.
     settings
-        Of the preset, for instance ``iterations`` or ``particles``; unknown ones are errors.
+        Of the preset; unknown ones are errors. For instance ``edges`` (default preset): where the
+        parents given an order come from, ``"table"``, ``"flow"``, ``"mean-field"`` or ``"auto"``,
+        which is tables wherever they fit into ``table_gib``; ``iterations`` (published preset).
 
     Returns
     -------

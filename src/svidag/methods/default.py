@@ -6,6 +6,7 @@ fit, from a guide per node that needs none (``"flow"``, ``"mean-field"``).
 
 from __future__ import annotations
 
+import dataclasses
 import time
 import warnings
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 
 from svidag.inference.cautions import FallbackWarning
 from svidag.inference.progress import meter
+from svidag.inference.savepoint import Savepoint, resumable
 from svidag.inference.tabulated import TableSizeError
 from svidag.mechanisms.collapsed import parameter_law
 from svidag.mechanisms.linear import LinearGaussian
@@ -49,17 +51,19 @@ def fit(
     started = time.perf_counter()
     _one_of("mechanism", mechanism, ("auto", *MECHANISMS))
     _one_of("edges", edges, EDGES)
-    if checkpoint is not None:
-        raise ValueError("checkpoint is for preset='paper'; preset='default' cannot resume yet")
     _check_settings(edges, settings)
-    choice = _choice(problem, sketch_units, seed) if mechanism == "auto" else None
-    mechanism = mechanism if choice is None else choice.mechanism
-    model, sketch = _mechanisms(problem, mechanism, units, sketch_units, seed)
-    with Stages(meter(progress)) as stages:
-        task = Task(problem, mechanism, model, sketch, seed, stages.report)
+    asked = {"edges": edges, "units": units, "sketch_units": sketch_units, **settings}
+    identity = problem.fingerprint(preset="default", mechanism=mechanism, seed=seed, **asked)
+    savepoint = Savepoint(checkpoint, identity)
+    with Stages(meter(progress)) as stages, resumable(savepoint):
+        kept = savepoint.load()
+        choice = _choice(problem, sketch_units, seed, savepoint) if mechanism == "auto" else None
+        mechanism = mechanism if choice is None else choice.mechanism
+        model, sketch = _mechanisms(problem, mechanism, units, sketch_units, seed)
+        task = Task(problem, mechanism, model, sketch, seed, stages.report, savepoint, kept)
         found = _run(task, edges, settings)
+        savepoint.write()
     chosen = {**found.settings, "units": units, "sketch_units": sketch_units}
-    identity = problem.fingerprint(preset="default", mechanism=mechanism, seed=seed, **chosen)
     diagnostics = {
         "method": "svi-dag",
         "preset": "default",
@@ -83,16 +87,18 @@ def fit(
 def _run(task: Task, edges: str, settings: dict[str, Any]) -> Found:
     if edges in ("flow", "mean-field"):
         return guided.run(task, edges, settings)
-    own = {name: value for name, value in settings.items() if name in tabulated.SETTINGS}
-    try:
-        return tabulated.run(task, own, crowds=edges == "table")
-    except TableSizeError as reason:
-        if edges == "table":
-            raise ValueError(
-                f"{reason}. Choose edges='flow' or 'mean-field', which need no tables, fewer "
-                "candidates (fewest, most) or a larger table_gib"
-            ) from None
-        why = str(reason)
+    why = task.savepoint.notes.get("fallback")
+    if why is None:
+        own = {name: value for name, value in settings.items() if name in tabulated.SETTINGS}
+        try:
+            return tabulated.run(task, own, crowds=edges == "table")
+        except TableSizeError as reason:
+            if edges == "table":
+                raise ValueError(
+                    f"{reason}. Choose edges='flow' or 'mean-field', which need no tables, fewer "
+                    "candidates (fewest, most) or a larger table_gib"
+                ) from None
+            why = task.savepoint.notes["fallback"] = str(reason)
     warnings.warn(
         f"{why}; parents come from a guide instead (edges='flow'), which takes longer. "
         "See diagnostics['fallback'].",
@@ -118,17 +124,21 @@ def _check_settings(edges: str, given: dict[str, Any]) -> None:
         )
 
 
-def _choice(problem: Problem, units: int, seed: int) -> Choice:
+def _choice(problem: Problem, units: int, seed: int, savepoint: Savepoint) -> Choice:
     """Compare the network with its own linear part, so that nothing but the bends differs.
 
     BGe's evidence does not compare: its prior on scales is another one, and that difference, some
     nats a node, would decide.
     """
+    if "choice" in savepoint.notes:
+        return Choice(**savepoint.notes["choice"])
     candidates: dict[str, FamilyScores] = {
         "linear": _network(problem, 0, seed),
         "nonlinear": _network(problem, units, seed),
     }
-    return choose(candidates, problem.prior)
+    choice = choose(candidates, problem.prior)
+    savepoint.notes["choice"] = dataclasses.asdict(choice)
+    return choice
 
 
 def _mechanisms(

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from svidag.inference.guided import Collected, Guided, Settings
+from svidag.inference.guided import Begun, Collected, Guided, Sampling, Settings, Training
 from svidag.inference.order_law import VisitedGraphs
+from svidag.inference.savepoint import (
+    pack_sampling,
+    pack_training,
+    unpack_sampling,
+    unpack_training,
+)
 from svidag.mechanisms.local import CachedScores, LocalScores
 from svidag.methods.figures import (
     AGREEMENT,
@@ -38,11 +45,38 @@ def run(task: Task, guide: str, given: dict[str, Any], *, fallback: str | None =
         else:
             task.report("moving orders", rounds, settings.rounds)
 
-    found = Guided(scores, task.problem.prior, settings).run(task.seed, report=report)
+    found = Guided(scores, task.problem.prior, settings).run(
+        task.seed,
+        report=report,
+        keep=lambda *state: task.savepoint.keep("guide", partial(_packed, scores, *state)),
+        begun=_begun(task, scores),
+    )
     graphs = found.sampling.graphs.reshape(-1, m, m)
     figures = {"edges": guide, "fallback": fallback, **_figures(found, settings, scores)}
     warn_of_disagreement(figures)
     return Found(VisitedGraphs(graphs, found.edge_probabilities), figures, _chosen(settings, guide))
+
+
+def _packed(
+    scores: LocalScores, training: Training, sampling: Sampling | None
+) -> dict[str, np.ndarray]:
+    """Everything that the rest of a run depends on, the scores known so far among it."""
+    packed = pack_training(training)
+    if sampling is not None:
+        packed |= pack_sampling(sampling)
+    if isinstance(scores, CachedScores):
+        packed |= {f"cache_{name}": part for name, part in scores.arrays().items()}
+    return packed
+
+
+def _begun(task: Task, scores: LocalScores) -> Begun | None:
+    packed = task.begun("guide")
+    if packed is None:
+        return None
+    if isinstance(scores, CachedScores):
+        scores.restore({name: packed[f"cache_{name}"] for name in ("keys", "scores")})
+    sampling = unpack_sampling(packed) if "sampling_orders" in packed else None
+    return lambda blank: (unpack_training(packed, blank), sampling)
 
 
 def _scores(task: Task) -> LocalScores:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -10,6 +11,12 @@ import numpy as np
 
 from svidag.inference.chains import OrderChains, Schedule, run_chains
 from svidag.inference.order_law import OrderLaw
+from svidag.inference.savepoint import (
+    pack_chains,
+    pack_growth,
+    unpack_chains,
+    unpack_growth,
+)
 from svidag.inference.tabulated import (
     CELL_BYTES,
     TableSettings,
@@ -51,6 +58,7 @@ def run(task: Task, settings: dict[str, Any], *, crowds: bool) -> Found:
     `crowds`; otherwise the tables are given up.
     """
     schedule, tables = _settings(task, settings)
+    begun = task.begun("tables", "chains")
     made = tabulate(
         task.scores,
         task.problem.prior,
@@ -58,24 +66,33 @@ def run(task: Task, settings: dict[str, Any], *, crowds: bool) -> Found:
         sketch=task.sketch,
         seed=task.seed,
         report=lambda scored: task.report("scoring parent sets", scored, None),
+        keep=lambda growth: task.savepoint.keep("tables", partial(pack_growth, growth)),
+        begun=None if begun is None else unpack_growth(begun),
     )
     if made.crowded and not crowds:
         raise TableSizeError(
             f"{made.crowded} pairs of variables press into tables that hold no more than "
             f"most={tables.most} candidate parents"
         )
+    begun = task.begun("chains")
     chains = run_chains(
         made.tables,
         task.problem.prior,
         schedule,
         seed=task.seed,
         report=lambda done: task.report("moving orders", done, schedule.sweeps),
+        keep=lambda chains: task.savepoint.keep("chains", partial(_packed, made, chains)),
+        begun=None if begun is None else unpack_chains(begun),
     )
     law = OrderLaw(made.tables, np.concatenate(list(chains.orders)), chains.edges.mean(axis=0))
     chosen = _chosen(schedule, tables)
     figures = {"edges": "table", "fallback": None, **_figures(made, chains, schedule)}
     warn_of_disagreement(figures)
     return Found(law, figures, chosen)
+
+
+def _packed(made: Tabulated, chains: OrderChains) -> dict[str, np.ndarray]:
+    return pack_growth(made.growth) | pack_chains(chains)
 
 
 def _settings(task: Task, given: dict[str, Any]) -> tuple[Schedule, TableSettings]:
@@ -111,7 +128,6 @@ def _figures(made: Tabulated, chains: OrderChains, schedule: Schedule) -> dict[s
         "exchanged": chains.exchanged,
         "sweeps": chains.sweeps,
         "scored_sets": made.tables.scored,
-        "scores_asked": made.asked,
         "table_cells": len(made.tables.sums),
         "table_bytes": CELL_BYTES * len(made.tables.sums),
         "candidates": tuple(len(node.candidates) for node in made.tables.nodes),

@@ -6,6 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from svidag.inference.savepoint import Kept, Savepoint
 from svidag.mechanisms.linear import LinearGaussian
 from svidag.mechanisms.wide import WideNetwork
 from svidag.posterior import GraphLaw
@@ -30,6 +33,10 @@ class Task:
         The seed.
     report
         Is told the stage, how much of it is done, how much there is (if known), and figures.
+    savepoint
+        Where what is unfinished is kept.
+    kept
+        What an earlier run kept there.
     """
 
     problem: Problem
@@ -38,6 +45,12 @@ class Task:
     sketch: WideNetwork | None
     seed: int
     report: Callable[..., None]
+    savepoint: Savepoint
+    kept: Kept | None = None
+
+    def begun(self, *stages: str) -> dict[str, np.ndarray] | None:
+        """What an earlier run kept, if it had come to one of these stages."""
+        return None if self.kept is None or self.kept.stage not in stages else self.kept.arrays
 
 
 @dataclass(frozen=True, eq=False)

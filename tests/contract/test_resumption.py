@@ -1,0 +1,161 @@
+"""Fits of the default preset that were cut off go on to the same numbers."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import svidag
+from svidag.inference.checkpoint import FORMAT, read_archive
+from svidag.inference.loop import Interrupted
+from svidag.inference.progress import Meter
+
+TABLE = {"mechanism": "linear", "chains": 2, "orders": 200, "look": 50, "agreement": 0}
+GUIDE = {
+    "mechanism": "linear", "edges": "mean-field", "chains": 2, "steps": 12, "rounds": 12,
+    "look": 4, "sweeps": 4, "agreement": 0,
+}  # fmt: skip
+FITS = {
+    "table": TABLE,
+    "sketched table": {**TABLE, "mechanism": "nonlinear", "units": 12, "sketch_units": 6},
+    "guide": GUIDE,
+    "guide and cache": {**GUIDE, "mechanism": "nonlinear", "units": 6},
+}
+PRIOR = svidag.Prior(p=0.3, required=[("b", "a")])
+
+
+def table(n=320):
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((n, 5))
+    x[:, 1] += 0.6 * x[:, 0]
+    x[:, 3] += 0.5 * x[:, 1] - 0.5 * x[:, 2]
+    return pd.DataFrame(x, columns=list("abcde"))
+
+
+class Impatient(Meter):
+    """Interrupts in a stage, at its n-th update."""
+
+    def __init__(self, stage, at):
+        self.stage, self.left = stage, at
+
+    def open(self, title, done, total):
+        self.title = title
+
+    def update(self, done, figures):
+        if self.stage in self.title:
+            self.left -= 1
+            if self.left == 0:
+                raise KeyboardInterrupt
+
+    def close(self):
+        pass
+
+
+def fit(settings, **arguments):
+    chosen = {"prior": PRIOR, "progress": False, "seed": 3, **settings, **arguments}
+    return svidag.fit(table(), **chosen)
+
+
+def same(one, two):
+    return (
+        one.edge_probabilities().equals(two.edge_probabilities())
+        and (one.sample(100) == two.sample(100)).all()
+    )
+
+
+@pytest.fixture(scope="module")
+def straight():
+    """Fits that nobody interrupts, each made once."""
+    made = {}
+
+    def make(name):
+        if name not in made:
+            made[name] = fit(FITS[name])
+        return made[name]
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("name", "stage", "at"),
+    [
+        ("table", "scoring", 8),
+        ("table", "moving", 230),
+        ("sketched table", "scoring", 11),
+        ("guide", "training", 5),
+        ("guide", "moving", 6),
+        ("guide and cache", "training", 5),
+        ("guide and cache", "moving", 6),
+    ],
+)
+def test_an_interrupted_fit_resumes_to_identical_results(tmp_path, straight, name, stage, at):
+    path = tmp_path / "fit.npz"
+    with pytest.raises(Interrupted, match=r"saved in .*fit\.npz.*goes on"):
+        fit(FITS[name], checkpoint=path, progress=Impatient(stage, at))
+    resumed = fit(FITS[name], checkpoint=path)
+    assert same(resumed, straight(name))
+    again = fit(FITS[name], checkpoint=path)  # finished: nothing left to do
+    assert same(again, straight(name))
+
+
+def test_a_fallback_is_remembered(tmp_path):
+    path, settings = tmp_path / "fit.npz", {**GUIDE, "edges": "auto", "table_gib": 1e-6}
+    settings |= {"blocks": 1, "width": 4}
+    with pytest.warns(svidag.FallbackWarning), pytest.raises(Interrupted):
+        fit(settings, checkpoint=path, progress=Impatient("training", 3))
+    assert "GiB" in read_archive(path, FORMAT)[0]["notes"]["fallback"]
+    with pytest.warns(svidag.FallbackWarning):
+        resumed = fit(settings, checkpoint=path)
+    with pytest.warns(svidag.FallbackWarning):
+        assert same(resumed, fit(settings))
+
+
+def test_another_fit_is_refused_by_name(tmp_path):
+    path = tmp_path / "fit.npz"
+    fit(TABLE, checkpoint=path)
+    with pytest.raises(ValueError, match=r"another fit \(orders: 200 there, 300 now\)"):
+        fit({**TABLE, "orders": 300}, checkpoint=path)
+    with pytest.raises(ValueError, match=r"another fit.*seed: 3 there, 4 now"):
+        fit(TABLE, seed=4, checkpoint=path)
+
+
+def test_interruption_without_a_checkpoint_says_what_to_do():
+    with pytest.raises(Interrupted, match="checkpoint=PATH"):
+        fit(TABLE, progress=Impatient("moving", 2))
+
+
+KILLED = """
+import sys, numpy as np
+sys.path.insert(0, {tests!r})
+import test_resumption as t
+found = t.fit({{**t.TABLE, "orders": 3000}}, checkpoint=sys.argv[1])
+np.savez(sys.argv[2], edges=found.edge_probabilities(), draws=found.sample(100))
+"""
+
+
+def test_a_killed_fit_resumes_to_identical_results(tmp_path):
+    checkpoint, result = tmp_path / "fit.npz", tmp_path / "result.npz"
+    code = KILLED.format(tests=os.path.dirname(__file__))
+    command = [sys.executable, "-c", code, str(checkpoint), str(result)]
+    process = subprocess.Popen(command)
+    deadline = time.monotonic() + 300
+    while not moving(checkpoint) and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert moving(checkpoint)
+    assert not result.exists(), "the fit ended before it could be killed"
+    subprocess.run(command, check=True)
+    found, straight = np.load(result), fit({**TABLE, "orders": 3000})
+    assert (found["edges"] == straight.edge_probabilities().to_numpy()).all()
+    assert (found["draws"] == straight.sample(100)).all()
+
+
+def moving(checkpoint):
+    """Whether a fit has begun to collect orders."""
+    return checkpoint.exists() and read_archive(checkpoint, FORMAT)[0]["stage"] == "chains"

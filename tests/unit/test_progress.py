@@ -1,0 +1,80 @@
+"""What a fit of several stages shows while it runs."""
+
+import io
+
+import numpy as np
+from rich.console import Console
+
+import svidag
+from svidag.inference.progress import Bar, Lines, Meter
+from svidag.methods.stages import Stages
+
+QUICK = {"mechanism": "linear", "chains": 2, "orders": 50, "look": 50, "agreement": 0}
+
+
+def rows():
+    x = np.random.default_rng(0).standard_normal((60, 4))
+    x[:, 1] += x[:, 0]
+    return x
+
+
+class Recorder(Meter):
+    def __init__(self):
+        self.stages = []
+
+    def open(self, title, done, total):
+        self.stages.append((title, total, []))
+
+    def update(self, done, figures):
+        self.stages[-1][2].append(done)
+
+    def close(self):
+        pass
+
+
+def test_every_stage_is_shown_with_its_total_where_that_is_known():
+    recorder = Recorder()
+    svidag.fit(rows(), progress=recorder, **QUICK)
+    (scoring, unknown, scored), (moving, total, swept) = recorder.stages
+    assert (scoring, unknown) == ("SVI-DAG: scoring parent sets", None)
+    assert scored == sorted(scored)
+    assert scored[-1] > 4 * 8
+    assert moving == "SVI-DAG: moving orders"
+    assert max(swept) == total == 2 * (200 + 50 * 10)
+
+
+def test_a_guide_shows_its_training_and_its_rounds():
+    recorder = Recorder()
+    settings = {"edges": "mean-field", "chains": 1, "steps": 4, "rounds": 6, "look": 2}
+    svidag.fit(rows(), mechanism="linear", progress=recorder, **settings)
+    assert [(title, total) for title, total, _ in recorder.stages] == [
+        ("SVI-DAG: training the guide", 4),
+        ("SVI-DAG: moving orders", 6),
+    ]
+    assert recorder.stages[1][2] == [1, 2, 3, 4, 5, 6]
+
+
+def test_lines_count_up_where_the_end_is_not_known(capsys):
+    lines = Lines(every=0.0)
+    lines.open("scoring", 0, None)
+    lines.update(1234, {})
+    told = capsys.readouterr().err
+    assert told.startswith("scoring: 1,234 ")
+    assert "left" not in told
+
+
+def test_bars_of_several_stages_stand_below_each_other():
+    shown = io.StringIO()
+    with Stages(Bar(Console(file=shown, force_terminal=True, width=100))) as stages:
+        stages.report("scoring", 7, None)
+        stages.report("moving", 10, 20)
+    text = shown.getvalue()
+    assert "SVI-DAG: scoring" in text
+    assert "10/20" in text
+    assert text.rindex("scoring") < text.rindex("moving")
+
+
+def test_silence_is_silent(capsys):
+    svidag.fit(rows(), progress=False, **QUICK)
+    said = capsys.readouterr()
+    assert said.out == said.err == ""
