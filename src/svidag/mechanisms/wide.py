@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -37,8 +38,8 @@ from threadpoolctl import threadpool_limits
 PRECISIONS = (0.25, 1.0, 4.0)
 """Prior precisions λ of the output weights, relative to the noise: equally likely beforehand."""
 
-_ROWS_AT_ONCE = 512  # a block of features stays in a core's cache
-_SETS_AT_ONCE = 32  # parent sets handed to a worker together
+_ROWS_AT_ONCE = 1024  # rows of features computed together
+_VALUES_AT_ONCE = 2**21  # features of the parent sets handled together: 16 MB
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +83,7 @@ class WideNetwork:
         names: Sequence[str],
         intervened: Bool[np.ndarray, "N m"] | None = None,
         *,
-        units: int = 100,
+        units: int = 200,
         seed: int = 0,
     ) -> WideNetwork:
         """Lay out a table and draw the hidden layer, leaving out intervened entries."""
@@ -115,18 +116,28 @@ class WideNetwork:
             bad = int(nodes[parents[np.arange(len(nodes)), nodes]][0])
             raise ValueError(f"node {bad} is among its own parents")
         scores = np.empty(len(nodes))
-        tasks = list(_batches(by_parent_set(self.group[nodes], parents), _SETS_AT_ONCE))
 
-        def work(batch: list[np.ndarray]) -> None:
-            # Memory fresh from the system costs as much as the arithmetic, so a batch shares it.
-            scratch = np.empty((len(self.thresholds) + 2 * self.m + 1) * _ROWS_AT_ONCE)
-            for asked in batch:
-                members = np.flatnonzero(parents[asked[0]])
-                targets, which = np.unique(nodes[asked], return_inverse=True)
-                scores[asked] = self._evidence(members, targets, scratch)[which]
+        def work(asked: Int[np.ndarray, "sets targets"]) -> None:
+            members = np.nonzero(parents[asked[:, 0]])[1].reshape(len(asked), -1)
+            scores[asked] = self._evidence(members, nodes[asked])
 
-        on_all_cores(work, tasks)
+        sets = by_parent_set(self.group[nodes], parents)
+        on_all_cores(work, self._batches(sets, nodes, parents))
         return scores
+
+    def _batches(
+        self, sets: Iterable[np.ndarray], nodes: np.ndarray, parents: np.ndarray
+    ) -> Iterator[Int[np.ndarray, "sets targets"]]:
+        """Parent sets of one size, asked for by as many nodes each, that fit in the cache."""
+        alike = defaultdict(list)
+        for asked in sets:
+            first = asked[0]
+            alike[self.group[nodes[first]], parents[first].sum(), len(asked)].append(asked)
+        for (group, size, targets), found in alike.items():
+            height = len(self.thresholds) + size + 1 + targets
+            step = max(1, _VALUES_AT_ONCE // (height * int(self.kept[group].sum()) + 1))
+            for start in range(0, len(found), step):
+                yield np.stack(found[start : start + step])
 
     def score_tables(self) -> Float[np.ndarray, "m subsets"]:
         """f_j(S) for every node and every subset S, indexed by bit mask; −∞ where j ∈ S."""
@@ -138,67 +149,67 @@ class WideNetwork:
         return table
 
     def _evidence(
-        self,
-        parents: Int[np.ndarray, " l"],
-        nodes: Int[np.ndarray, " targets"],
-        scratch: Float[np.ndarray, " room"],
-    ) -> Float[np.ndarray, " targets"]:
-        """f_j(S) of nodes that share their rows, for one parent set."""
+        self, parents: Int[np.ndarray, "sets l"], nodes: Int[np.ndarray, "sets targets"]
+    ) -> Float[np.ndarray, "sets targets"]:
+        """f_j(S) of nodes that share their rows."""
         weights = self.feature_weights(parents)
         inputs, targets = self.design(parents, nodes)
-        n = inputs.shape[1]
-        if n < len(weights):
-            volume, residual = _fit_by_rows(weights, inputs, targets)
-        else:
-            volume, residual = _fit_by_features(weights, inputs, targets, scratch)
-        given = volume[:, None] - (1 + n / 2) * np.log1p(residual / 2)
+        n, q = inputs.shape[-1], weights.shape[-2]
+        fit = _fit_by_rows if n < q else _fit_by_features
+        volume, residual = fit(weights, inputs, targets)
+        given = volume[..., None] - (1 + n / 2) * np.log1p(residual / 2)
         constant = gammaln(1 + n / 2) - n / 2 * np.log(2 * np.pi) - np.log(len(PRECISIONS))
-        return constant + np.logaddexp.reduce(given)
+        return constant + np.logaddexp.reduce(given, axis=1)
 
     def design(
-        self, parents: Int[np.ndarray, " l"], nodes: Int[np.ndarray, " targets"]
-    ) -> tuple[Float[np.ndarray, "inputs n"], Float[np.ndarray, "targets n"]]:
+        self, parents: Int[np.ndarray, "*sets l"], nodes: Int[np.ndarray, "*sets targets"]
+    ) -> tuple[Float[np.ndarray, "*sets inputs n"], Float[np.ndarray, "*sets targets n"]]:
         """(x_S, 1) and the nodes' own values, over the n rows that count for all these nodes."""
-        kept = self.kept[self.group[nodes[0]]]
-        rows = slice(None) if kept.all() else np.flatnonzero(kept)
-        inputs = np.vstack([self.columns[parents][:, rows], np.ones((1, int(kept.sum())))])
-        return inputs, self.columns[nodes][:, rows]
+        kept = self.kept[self.group[nodes.flat[0]]]
+        columns = self.columns if kept.all() else self.columns[:, kept]
+        ones = np.ones((*parents.shape[:-1], 1, columns.shape[1]))
+        return np.concatenate([columns[parents], ones], axis=-2), columns[nodes]
 
     def feature_weights(
-        self, parents: Int[np.ndarray, " l"]
-    ) -> Float[np.ndarray, "features inputs"]:
+        self, parents: Int[np.ndarray, "*sets l"]
+    ) -> Float[np.ndarray, "*sets features inputs"]:
         """What multiplies (x_S, 1) before the units' max(0, ·): one row per feature."""
-        plain = 0.5 * np.eye(len(parents) + 1)
-        if len(parents) == 0 or len(self.thresholds) == 0:
+        *sets, size = parents.shape
+        plain = np.broadcast_to(0.5 * np.eye(size + 1), (*sets, size + 1, size + 1))
+        if size == 0 or len(self.thresholds) == 0:
             return plain
-        chosen = self.directions[parents]
-        scale = np.sqrt(2 / len(self.thresholds))
-        units = np.vstack([chosen / np.linalg.norm(chosen, axis=0), -self.thresholds])
-        return np.vstack([plain, scale * units.T])
+        chosen = self.directions[parents].swapaxes(-1, -2)
+        chosen = chosen / np.linalg.norm(chosen, axis=-1, keepdims=True)
+        thresholds = np.broadcast_to(self.thresholds[:, None], (*chosen.shape[:-1], 1))
+        units = np.concatenate([chosen, -thresholds], axis=-1)
+        return np.concatenate([plain, np.sqrt(2 / len(self.thresholds)) * units], axis=-2)
 
 
-def _fit_by_features(weights, inputs, targets, scratch):
+def _fit_by_features(weights, inputs, targets):
     """(q/2) log λ − ½ log|G + λI| and yᵀy − yᵀΦᵀ(G + λI)⁻¹Φy for every λ."""
-    q = len(weights)
-    gram = joint_gram(weights, inputs, targets, scratch)
+    q = weights.shape[-2]
+    gram = joint_gram(weights, inputs, targets)
     volume, projected = _summary(factorise(gram, q, np.ones(len(PRECISIONS))), q)
-    return volume, np.diag(gram)[q:] - projected
+    own = np.diagonal(gram, axis1=-2, axis2=-1)[..., None, q:]
+    return volume, own - projected
 
 
 def joint_gram(
-    weights: Float[np.ndarray, "features inputs"],
-    inputs: Float[np.ndarray, "inputs n"],
-    targets: Float[np.ndarray, "targets n"],
-    scratch: Float[np.ndarray, " room"] | None = None,
-) -> Float[np.ndarray, "both both"]:
+    weights: Float[np.ndarray, "*sets features inputs"],
+    inputs: Float[np.ndarray, "*sets inputs n"],
+    targets: Float[np.ndarray, "*sets targets n"],
+) -> Float[np.ndarray, "*sets both both"]:
     """Products of features and targets, each with each, summed over the rows."""
-    if scratch is None:
-        scratch = np.empty((len(weights) + len(targets)) * _ROWS_AT_ONCE)
-    gram = np.zeros((len(weights) + len(targets),) * 2)
-    for start in range(0, inputs.shape[1], _ROWS_AT_ONCE):
+    *sets, q, _ = weights.shape
+    height, n = q + targets.shape[-2], inputs.shape[-1]
+    gram = np.zeros((*sets, height, height))
+    # Memory fresh from the system costs as much as the arithmetic, so all blocks share it.
+    scratch = np.empty((*sets, height, min(n, _ROWS_AT_ONCE)))
+    for start in range(0, n, _ROWS_AT_ONCE):
         block = slice(start, start + _ROWS_AT_ONCE)
-        joint = _joint(weights, inputs[:, block], targets[:, block], scratch)
-        gram += joint @ joint.T
+        joint = scratch[..., : min(_ROWS_AT_ONCE, n - start)]
+        _fill(joint, weights, inputs[..., block], targets[..., block])
+        gram += joint @ joint.swapaxes(-1, -2)
     return gram
 
 
@@ -207,49 +218,49 @@ def _fit_by_rows(weights, inputs, targets):
 
     (N/2) log λ − ½ log|K + λI| and λ yᵀ(K + λI)⁻¹y.
     """
-    n, q = inputs.shape[1], len(weights)
-    features = _joint(weights, inputs, targets[:0], np.empty(q * n))
-    gram = np.zeros((n + len(targets),) * 2)
-    gram[:n, :n] = features.T @ features
-    gram[n:, :n] = targets
-    gram[n:, n:] = targets @ targets.T
+    *sets, q, _ = weights.shape
+    n, count = inputs.shape[-1], targets.shape[-2]
+    features = np.empty((*sets, q, n))
+    _fill(features, weights, inputs, targets[..., :0, :])
+    gram = np.zeros((*sets, n + count, n + count))
+    gram[..., :n, :n] = features.swapaxes(-1, -2) @ features
+    gram[..., n:, :n] = targets
+    gram[..., n:, n:] = targets @ targets.swapaxes(-1, -2)
     volume, projected = _summary(factorise(gram, n, 1 / np.array(PRECISIONS)), n)
     return volume, np.array(PRECISIONS)[:, None] * projected
 
 
-def _joint(weights, inputs, targets, scratch):
-    """Features and then targets over a block of rows, in the scratch memory."""
-    q, width, length = len(weights), len(inputs), inputs.shape[1]
-    height = q + len(targets)
-    joint = scratch[: height * length].reshape(height, length)
-    np.matmul(weights, inputs, out=joint[:q])
-    np.maximum(joint[width:q], 0.0, out=joint[width:q])
-    joint[q:] = targets
-    return joint
+def _fill(joint, weights, inputs, targets):
+    """Write features and then targets over a block of rows."""
+    q, width = weights.shape[-2:]
+    np.matmul(weights, inputs, out=joint[..., :q, :])
+    units = joint[..., width:q, :]
+    np.maximum(units, 0.0, out=units)
+    joint[..., q:, :] = targets
 
 
 def factorise(
-    gram: Float[np.ndarray, "both both"], q: int, scale: Float[np.ndarray, " precisions"]
-) -> Float[np.ndarray, "precisions both both"]:
+    gram: Float[np.ndarray, "*sets both both"], q: int, scale: Float[np.ndarray, " precisions"]
+) -> Float[np.ndarray, "*sets precisions both both"]:
     """Cholesky factors of the whole with λ added to A, its leading q × q block, for every λ.
 
     With b a row below A, the rows below the factor of A + λI are b (A + λI)^(−½), so that one
     factorisation gives both. `scale` times what stands below A keeps the whole positive definite.
     """
     precisions = np.array(PRECISIONS)
-    whole = np.repeat(gram[None], len(precisions), axis=0)
-    whole[:, q:, q:] *= scale[:, None, None]
-    at = np.arange(len(gram))
-    whole[:, at[:q], at[:q]] += precisions[:, None]
-    whole[:, at[q:], at[q:]] += 1.0
+    whole = np.repeat(gram[..., None, :, :], len(precisions), axis=-3)
+    whole[..., q:, q:] *= scale[:, None, None]
+    at = np.arange(gram.shape[-1])
+    whole[..., at[:q], at[:q]] += precisions[:, None]
+    whole[..., at[q:], at[q:]] += 1.0
     return np.linalg.cholesky(whole)
 
 
 def _summary(factors, q):
     """(q/2) log λ − ½ log|A + λI| and b(A + λI)⁻¹bᵀ for every λ."""
-    log_diagonal = np.log(np.diagonal(factors, axis1=1, axis2=2)[:, :q])
-    volume = q / 2 * np.log(PRECISIONS) - log_diagonal.sum(axis=1)
-    return volume, (factors[:, q:, :q] ** 2).sum(axis=2)
+    log_diagonal = np.log(np.diagonal(factors, axis1=-2, axis2=-1)[..., :q])
+    volume = q / 2 * np.log(PRECISIONS) - log_diagonal.sum(axis=-1)
+    return volume, (factors[..., q:, :q] ** 2).sum(axis=-1)
 
 
 def named_directions(names: Sequence[str], units: int, seed: int) -> Float[np.ndarray, "m F"]:
@@ -295,17 +306,6 @@ def by_parent_set(group: np.ndarray, parents: np.ndarray) -> Iterator[np.ndarray
     order = np.argsort(which.reshape(-1), kind="stable")
     ends = np.flatnonzero(np.diff(which.reshape(-1)[order])) + 1
     return (part for part in np.split(order, ends) if len(part))
-
-
-def _batches(items: Iterator[np.ndarray], size: int) -> Iterator[list[np.ndarray]]:
-    batch: list[np.ndarray] = []
-    for item in items:
-        batch.append(item)
-        if len(batch) == size:
-            yield batch
-            batch = []
-    if batch:
-        yield batch
 
 
 def on_all_cores(work: Callable[[Any], None], tasks: Iterable[Any]) -> None:
