@@ -142,6 +142,10 @@ def test_the_commands_print_draw_pack_and_write_the_page(folder):
     assert all(Path(path).stat().st_size > 1000 for path in drawn)
     assert {Path(path).name for path in drawn} >= {"er-dag-reference.svg", "reliability.png"}
     assert bench("pack", "small").output.startswith("3 rows in ")
+    written = Path("results/small/tables")
+    assert "`svidag bench run small`" in (written / "scores.md").read_text()
+    assert "\\begin{tabular}" in (written / "scores.tex").read_text()
+    assert (written / "scores.csv").read_text().startswith("data,")
     assert bench("docs").exit_code == 0
     page = Path("docs/benchmarks.md").read_text()
     assert "## Small" in page

@@ -127,13 +127,17 @@ def pack(
     study: StudyArgument,
     results: ResultsOption = Path("results"),
 ) -> None:
-    """Gather the rows of a study in one file, leaving out those it no longer asks for."""
+    """Gather the rows of a study in one file, without those it no longer asks for; write tables."""
+    from svidag.bench.page import write_tables
     from svidag.bench.rows import Store
 
     found = _study(study, False)
     store = Store.of(results, found.name, False)
     count = store.pack({cell.digest for cell in found.cells})
-    typer.echo(f"{count} rows in {store.folder / 'rows.jsonl'}")
+    write_tables(found, store.rows(), results / "published", store.folder / "tables")
+    typer.echo(
+        f"{count} rows in {store.folder / 'rows.jsonl'}, tables in {store.folder / 'tables'}"
+    )
 
 
 @app.command()

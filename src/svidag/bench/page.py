@@ -1,4 +1,4 @@
-"""docs/benchmarks.md: every study with rows, its tables and figures, and where we fall short."""
+"""Studies with rows as text: one page of all, and the tables of each in files of their own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from svidag.bench.published import sources
 from svidag.bench.rows import Row, Store
 from svidag.bench.study import Study
 from svidag.bench.summary import Line
-from svidag.bench.tables import GOAL, StudyTable, figure, markdown, shown, tables
+from svidag.bench.tables import GOAL, StudyTable, csv, figure, latex, markdown, shown, tables
 
 HEAD = """\
 # Benchmarks
@@ -50,6 +50,20 @@ def write_page(studies: Sequence[Study], results: Path, out: Path) -> None:
         parts.append("## Studies without rows yet\n\n" + "".join(waiting))
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text("\n".join(parts), encoding="utf-8")
+
+
+def write_tables(study: Study, rows: Mapping[str, Row], published: Path, folder: Path) -> None:
+    """Write each table as Markdown, LaTeX and CSV; the first two say what made them."""
+    made = f"`svidag bench run {study.name}`, `svidag bench pack {study.name}`."
+    notes = [made, _provenance(study, rows)]
+    folder.mkdir(parents=True, exist_ok=True)
+    for table in tables(study, rows, published):
+        text = [markdown(table), *notes]
+        remarks = [f"% {line}" for line in notes]
+        (folder / f"{table.name}.md").write_text("\n\n".join(text) + "\n", encoding="utf-8")
+        lines = "\n".join([*remarks, latex(table)])
+        (folder / f"{table.name}.tex").write_text(lines + "\n", encoding="utf-8")
+        (folder / f"{table.name}.csv").write_text(csv(table), encoding="utf-8")
 
 
 def _copied(pictures: Sequence[Path], study: str, out: Path) -> list[str]:
