@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from svidag import datasets, exact, export, io, metrics
     from svidag.comparison import compare
-    from svidag.data import Dataset
+    from svidag.data import Dataset, DataWarning
+    from svidag.effects import ExtrapolationWarning
     from svidag.estimator import SVIDAG
     from svidag.inference.cautions import ConvergenceWarning, FallbackWarning, FitWarning
     from svidag.inference.loop import FitError
@@ -22,7 +23,9 @@ __version__ = "0.1.0.dev0"
 __all__ = [
     "SVIDAG",
     "ConvergenceWarning",
+    "DataWarning",
     "Dataset",
+    "ExtrapolationWarning",
     "FallbackWarning",
     "FitError",
     "FitWarning",
@@ -43,7 +46,9 @@ __all__ = [
 _HOMES = {
     "SVIDAG": "svidag.estimator",
     "ConvergenceWarning": "svidag.inference.cautions",
+    "DataWarning": "svidag.data",
     "Dataset": "svidag.data",
+    "ExtrapolationWarning": "svidag.effects",
     "FallbackWarning": "svidag.inference.cautions",
     "FitError": "svidag.inference.loop",
     "FitWarning": "svidag.inference.cautions",

@@ -322,6 +322,11 @@ class Posterior:
             Mean, interval, the probability that no path leads from cause to effect, the
             probability of each sign, and the spread due to graph and parameters.
 
+        Warns
+        -----
+        ExtrapolationWarning
+            If a variable is set to a value far outside those that were observed.
+
         Examples
         --------
         >>> import svidag
@@ -342,7 +347,8 @@ class Posterior:
 
         Graph and parameters are drawn anew for each row. Values are in the units of the table, or
         of the transformed columns where the `Dataset` transforms them. Two calls with the same
-        seed follow the same units, so that their rows may be compared one by one.
+        seed follow the same units, so that their rows may be compared one by one. A value far
+        outside those that were observed gives an `ExtrapolationWarning`.
 
         Examples
         --------

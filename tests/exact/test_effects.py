@@ -23,6 +23,7 @@ from svidag.objective import Networks
 from svidag.posterior import DrawnGraphs, Posterior
 
 NAMES = ("a", "b", "c", "d")
+FAR = pytest.mark.filterwarnings("ignore::svidag.effects.ExtrapolationWarning")
 
 
 def table(n=40, seed=3):
@@ -86,6 +87,7 @@ def effect_moments(model, A, cause, effect):
     return first[effect], second[effect, effect]
 
 
+@FAR
 @pytest.mark.parametrize(("cause", "effect"), [("a", "c"), ("d", "c"), ("b", "a")])
 def test_mean_and_spreads_equal_the_sum_over_all_graphs(cause, effect):
     frame = table()
@@ -270,6 +272,7 @@ def test_the_default_starting_point_is_the_mean_of_untouched_rows():
         assert posterior.effect("a", "b", n=10).at == pytest.approx(expected)
 
 
+@FAR
 def test_transformed_columns_keep_their_transformed_units():
     frame = np.exp(table() / 10)
     data = svidag.Dataset.from_any(frame, transforms={"a": "log", "b": "log"})

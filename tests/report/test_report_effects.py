@@ -53,3 +53,10 @@ def test_an_unstandardised_fit_has_its_own_units():
 def test_graphs_alone_have_no_effects():
     graphs = np.zeros((1, 2, 2), dtype=np.uint8)
     assert effects(Posterior(("a", "b"), DrawnGraphs(graphs, np.ones(1)))) is None
+
+
+def test_a_change_beyond_all_observed_values_is_marked():
+    frame = curved()
+    frame["a"] = (frame["a"] > -1.5).astype(float)  # nearly always 1: one deviation above is more
+    found = effects(svidag.exact.posterior(frame))
+    assert found.beyond.tolist() == [True, False, False]

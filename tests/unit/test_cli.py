@@ -1,15 +1,19 @@
 """The command line, run in this process."""
 
+import dataclasses
 import io
 import json
+import shutil
 
 import pandas as pd
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 import svidag
 from svidag.cli import app
 from svidag.cli.run_directory import RunDirectory
+from svidag.cli.tables import print_matrix
 
 QUICK = ("--mechanism", "linear", "--set", "orders=60", "--set", "burn_in=60", "--quiet")
 
@@ -83,6 +87,64 @@ def test_an_unfinished_run_goes_on_from_its_directory(table, finished, tmp_path)
     assert first.equals(svidag.load(tmp_path / "again/posterior.svidag").edge_probabilities())
 
 
+def test_a_refused_fit_leaves_no_trace(table, finished, tmp_path):
+    refused(2, "unknown settings", "fit", table, "-o", tmp_path / "new", "--set", "order=3")
+    assert not (tmp_path / "new").exists()
+    before = {path: path.read_bytes() for path in finished.iterdir()}
+    refused(2, "unknown settings", "fit", table, "-o", finished, "--restart", "--set", "order=3")
+    refused(2, "does not exist", "fit", tmp_path / "no.csv", "-o", finished, "--restart")
+    assert {path: path.read_bytes() for path in finished.iterdir()} == before
+
+
+def test_a_restart_replaces_the_run(table, finished, tmp_path):
+    run = shutil.copytree(finished, tmp_path / "run")
+    (run / "mine.txt").write_text("kept", encoding="utf-8")
+    done("fit", table, "-o", run, *QUICK, "--seed", 1, "--restart")
+    assert RunDirectory(run).request().seed == 1
+    assert sorted(path.name for path in run.iterdir()) == [
+        "edges.csv", "mine.txt", "posterior.svidag", "request.json",
+    ]  # fmt: skip
+    repeated = run / "posterior.svidag"
+    stamp = repeated.stat().st_mtime_ns
+    done("fit", run, "--restart", "--quiet")
+    assert repeated.stat().st_mtime_ns > stamp
+
+
+def test_a_run_goes_on_as_it_was_asked_and_not_otherwise(finished):
+    refused(2, "seed: 0 there, 4 now", "fit", finished, "--seed", 4)
+    done("fit", finished, "--mechanism", "linear")
+
+
+def test_a_run_and_its_table_can_move_together(table, finished, tmp_path, monkeypatch):
+    home = tmp_path / "home"
+    home.mkdir()
+    shutil.copy(table, home / "t.csv")
+    monkeypatch.chdir(home)
+    RunDirectory(home / "run").begin(
+        dataclasses.replace(RunDirectory(finished).request(), data=str(home / "t.csv"))
+    )
+    moved = home.rename(tmp_path / "moved")
+    monkeypatch.chdir(tmp_path)
+    done("fit", moved / "run", "--quiet")
+    assert (moved / "run/posterior.svidag").exists()
+
+
+@pytest.mark.parametrize("name", ["seed", "data", "progress", "checkpoint"])
+def test_arguments_are_no_settings(table, tmp_path, name):
+    refused(2, "an argument of its own", "fit", table, "-o", tmp_path / "r", "--set", f"{name}=1")
+
+
+@pytest.mark.parametrize(("width", "numbered"), [(60, True), (200, False), (20, None)])
+def test_the_matrix_is_legible_or_not_there(width, numbered):
+    names = ["a rather long name", "another one", "x"]
+    frame = pd.DataFrame(0.25, index=names, columns=names)
+    screen = Console(width=width, file=io.StringIO())
+    print_matrix(screen, frame)
+    lines = screen.file.getvalue()
+    assert lines.count("0.25") == (0 if numbered is None else 6)
+    assert ("1 a rather long name" in lines) == bool(numbered)
+
+
 def test_json_is_for_programs(table, finished):
     content = json.loads(done("fit", table, "-o", finished, *QUICK, "--json").stdout)
     saved = svidag.load(finished / "posterior.svidag")
@@ -105,6 +167,15 @@ def test_the_effect_of_a_cause(finished):
     assert found["mean"] == posterior.effect("a b", "№ 1").to_dict()["mean"]
     assert "a b" in done("effect", finished, "a b", "№ 1").output
     refused(2, "'a c'", "effect", finished, "a c", "№ 1")
+
+
+def test_the_effect_says_what_is_held_and_where_no_data_are(finished):
+    asked = ("effect", finished, "a b", "№ 1", "--at", 1e6, "--holding", "[red]x=0.5")
+    result = done(*asked)
+    assert "'a b' = 1e+06 is far outside the observed values" in result.stderr
+    assert "[red]x is held" in result.stdout
+    assert json.loads(done(*asked, "--json").stdout)["cautions"]
+    refused(2, "--holding takes name=value", "effect", finished, "a b", "№ 1", "--holding", "x")
 
 
 @pytest.mark.parametrize("name", ["g.csv", "g.json", "g.dot", "g.gml", "g.graphml"])

@@ -148,3 +148,39 @@ def test_a_variable_that_was_always_set_from_outside_has_no_known_causes():
     with pytest.raises(ValueError, match="'tar' was set from outside in every row"):
         posterior.effect("smoke", "tar")
     assert posterior.effect("tar", "smoke", n=10).draws.shape == (10, 2)
+
+
+def test_far_outside_the_observed_values_the_answer_warns(posterior):
+    scaling, z = posterior.problem.scaling, posterior.problem.data.values
+    low, high = scaling.invert(z.min(axis=0))[1], scaling.invert(z.max(axis=0))[1]
+    reach = high - low
+    told = rf"'tar' = .* is far outside the observed values, {low:.4g} to {high:.4g}: "
+    for value in (high + 0.2 * reach, low - 0.2 * reach):
+        with pytest.warns(svidag.ExtrapolationWarning, match=told):
+            posterior.do({"tar": value}, n=2)
+        with pytest.warns(svidag.DataWarning, match=told):
+            found = posterior.effect("smoke", "cancer", n=2, holding={"tar": value})
+        assert found.cautions[0] in repr(found)
+    with pytest.warns(svidag.ExtrapolationWarning, match=told) as seen:
+        found = posterior.effect("tar", "cancer", n=2, at=high, change=2 * reach)
+    assert len(seen) == 1
+    assert found.to_dict()["cautions"] == [str(seen[0].message)]
+    with pytest.warns(svidag.ExtrapolationWarning, match=told) as seen:
+        posterior.effect("tar", "cancer", n=2, at=high + reach, change=-reach)
+    assert f"{high + reach:g}" in str(seen[0].message)
+
+
+def test_near_the_observed_values_nobody_warns(posterior):
+    z, scaling = posterior.problem.data.values, posterior.problem.scaling
+    high, low = scaling.invert(z.max(axis=0))[1], scaling.invert(z.min(axis=0))[1]
+    posterior.do({"tar": high + 0.05 * (high - low)}, n=2)
+    assert posterior.effect("tar", "cancer", n=2, at=low, change=high - low).cautions == ()
+
+
+def test_values_set_from_outside_were_observed_too():
+    x = np.random.default_rng(0).standard_normal((30, 2))
+    mask = np.zeros(x.shape, dtype=bool)
+    x[:5, 0], mask[:5, 0] = 50.0, True
+    for standardise in (True, False):
+        posterior = svidag.exact.posterior(x, interventions=mask, standardise=standardise)
+        posterior.do({"x1": 50.0}, n=2)

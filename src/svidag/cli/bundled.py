@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from svidag.cli.messages import BAD_INPUT, note, output, told
+from svidag.cli.messages import BAD_INPUT, note, output, tell, told
 
 
 class SachsRows(StrEnum):
@@ -28,7 +28,7 @@ def demo(
     """Fit the bundled protein-signalling data with its interventions and write a report."""
     import svidag
     from svidag.cli.run_directory import RunDirectory
-    from svidag.cli.tables import matrix_table, strongest_table, verdict_lines
+    from svidag.cli.tables import print_matrix, strongest_table, verdict_lines
     from svidag.report.verdict import judge
 
     with told():
@@ -46,14 +46,14 @@ def demo(
         run = RunDirectory(directory)
         posterior.save(run.result)
         posterior.report(run.report)
-        screen.print(matrix_table(posterior.edge_probabilities(), example.truth))
+        print_matrix(screen, posterior.edge_probabilities(), example.truth)
         screen.print(strongest_table(posterior, example.truth))
         known = int(example.truth.to_numpy().sum())
-        screen.print(f"✓ marks the {known} arrows of the consensus network.")
+        tell(f"✓ marks the {known} arrows of the consensus network.")
         for line in verdict_lines(judge(posterior)):
-            screen.print(line, markup=False, soft_wrap=True)
-        screen.print(f"Took {time.perf_counter() - started:.0f} s.")
-        screen.print(f"Open {run.report} in a browser.", soft_wrap=True, markup=False)
+            tell(line)
+        tell(f"Took {time.perf_counter() - started:.0f} s.")
+        tell(f"Open {run.report} in a browser.")
 
 
 def data(

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 import json
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from svidag.cli.messages import note, output, told
+from svidag.cli.messages import note, output, tell, told
 from svidag.cli.run_directory import Request, RunDirectory
 
 DataFile = Annotated[
@@ -42,17 +45,24 @@ def check(
     transform: Transform = None,
 ) -> None:
     """Read a table and its knowledge file and say what is wrong with them, without fitting."""
-    request = Request(str(data), _text(knowledge), interventions, tuple(drop or ()), transform)
+    request = Request(
+        str(data),
+        None if knowledge is None else str(knowledge),
+        interventions,
+        tuple(drop or ()),
+        transform,
+    )
     with told():
         table = request.dataset()
         findings = table.audit()
         prior = request.prior()
         if prior is not None:
             prior.bind(table.names)
-        output().print(f"{table.n_rows} rows, {table.m} variables: {', '.join(table.names)}")
+        listed = ", ".join(map(repr, table.names))
+        tell(f"{table.n_rows} rows, {table.m} variables: {listed}")
         for finding in findings:
             note(f"note: {finding.message}")
-        output().print("Nothing stands in the way of a fit.")
+        tell("Nothing stands in the way of a fit.")
 
 
 def fit(
@@ -98,29 +108,29 @@ def fit(
     A run that was interrupted goes on where it stopped when the same command, or `svidag fit` with
     its directory, is given again.
     """
+    asked = {
+        "knowledge": None if knowledge is None else _absolute(knowledge),
+        "interventions": interventions,
+        "drop": tuple(drop or ()),
+        "transform": transform,
+        "mechanism": mechanism,
+        "preset": preset,
+        "standardise": standardise,
+        "graph_weights": graph_weights,
+        "seed": seed,
+    }
     with told():
+        asked["settings"] = dict(_setting(text) for text in setting or ())
         if data.is_dir():
-            run, request = _unfinished(data, directory)
+            run, request = _begun(data, directory, asked)
         else:
             run = RunDirectory(directory or _default_directory(data))
-            asked = Request(
-                str(data),
-                _text(knowledge),
-                interventions,
-                tuple(drop or ()),
-                transform,
-                mechanism,
-                preset,
-                standardise,
-                graph_weights,
-                seed,
-                dict(_setting(text) for text in setting or ()),
-            )
-            request = _prepare(run, asked, restart)
-        if run.finished:
+            request = _new(run, Request(_absolute(data), **asked), restart)
+        if run.finished and not restart:
             note(f"The run in {run.path} is finished; --restart would repeat it.")
         else:
-            _run(run, request, False if quiet or as_json else None)
+            with run.running(request, restart=restart):
+                _run(run, request, False if quiet or as_json else None)
         _tell(run, as_json)
 
 
@@ -134,7 +144,7 @@ def _run(run: RunDirectory, request: Request, progress: Any) -> None:
 
 
 def _tell(run: RunDirectory, as_json: bool) -> None:
-    from svidag.cli.tables import WIDEST, matrix_table, strongest_table, verdict_lines
+    from svidag.cli.tables import print_matrix, strongest_table, verdict_lines
     from svidag.report.verdict import judge
 
     posterior = run.load()
@@ -151,38 +161,43 @@ def _tell(run: RunDirectory, as_json: bool) -> None:
         typer.echo(json.dumps(content))
         return
     screen = output()
-    if len(posterior.names) <= WIDEST:
-        screen.print(matrix_table(posterior.edge_probabilities()))
+    print_matrix(screen, posterior.edge_probabilities())
     screen.print(strongest_table(posterior))
     for line in verdict_lines(judged):
-        screen.print(line, markup=False, soft_wrap=True)
+        tell(line)
     note(f"Saved in {run.path}. `svidag report {run.path}` makes a page to read.")
 
 
-def _prepare(run: RunDirectory, asked: Request, restart: bool) -> Request:
-    """Begin a run, or find the same one begun; another one is not overwritten unless asked."""
-    if restart:
-        run.clear()
-    found = run.request()
+def _new(run: RunDirectory, asked: Request, restart: bool) -> Request:
+    """A run of its own, or the same one begun; another one is not overwritten unless asked."""
+    found = None if restart else run.request()
     if found is not None and found != asked:
         raise ValueError(
             f"{run.path} holds a run with other arguments ({_difference(found, asked)}); "
             "choose another directory, or --restart to throw it away"
         )
-    request = asked if found is None else found
-    request.dataset().audit()
-    run.begin(request)
-    return request
+    return asked
 
 
-def _unfinished(directory: Path, other: Path | None) -> tuple[RunDirectory, Request]:
+def _begun(
+    directory: Path, other: Path | None, asked: dict[str, Any]
+) -> tuple[RunDirectory, Request]:
+    """The run in a directory, which goes on as it was asked for."""
     run = RunDirectory(directory)
     if other is not None and other != directory:
         raise ValueError(f"{directory} is a run of its own; it cannot go on in {other}")
-    request = run.request()
-    if request is None:
+    found = run.request()
+    if found is None:
         raise ValueError(f"{directory} is a directory without a run; expected a table")
-    return run, request
+    plain = Request(found.data)
+    given = {name: value for name, value in asked.items() if value != getattr(plain, name)}
+    wanted = dataclasses.replace(found, **given)
+    if wanted != found:
+        raise ValueError(
+            f"{directory} holds a run with other arguments ({_difference(found, wanted)}); it can "
+            "only go on as it was begun: leave them out, or begin another run from the table"
+        )
+    return run, found
 
 
 def _difference(found: Request, asked: Request) -> str:
@@ -198,15 +213,21 @@ def _default_directory(data: Path) -> Path:
     return data.with_name(f"{data.stem}-svidag")
 
 
-def _text(path: Path | None) -> str | None:
-    return None if path is None else str(path)
+def _absolute(path: Path) -> str:
+    return os.path.abspath(path)
 
 
 def _setting(text: str) -> tuple[str, Any]:
     """Read name=value; a value that is not JSON is taken as text."""
+    import svidag
+
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
         raise ValueError(f"--set takes name=value, for instance --set chains=8; got {text!r}")
+    if name.strip() in set(inspect.signature(svidag.fit).parameters) - {"settings"}:
+        raise ValueError(
+            f"--set {name.strip()}: that is no setting of a preset but an argument of its own"
+        )
     try:
         return name.strip(), json.loads(value)
     except ValueError:

@@ -9,7 +9,6 @@ from typing import Any
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 
 BAD_INPUT = 2
 FAILED_FIT = 1
@@ -18,12 +17,29 @@ INTERRUPTED = 130
 
 def output() -> Console:
     """Standard output, for results. Made anew, so that it follows redirection."""
-    return Console(highlight=False)
+    return Console(highlight=False, markup=False, emoji=False)
+
+
+def tell(text: str) -> None:
+    """Print a line of a result, however long."""
+    output().print(printable(text), soft_wrap=True)
 
 
 def note(text: str) -> None:
     """Tell something that is no result."""
-    Console(stderr=True, highlight=False).print(escape(text), soft_wrap=True)
+    console = Console(stderr=True, highlight=False, markup=False, emoji=False)
+    console.print("\n".join(map(printable, text.split("\n"))), soft_wrap=True)
+
+
+def printable(text: str) -> str:
+    r"""The text with all that would steer a terminal, or end the line, spelt out.
+
+    Examples
+    --------
+    >>> printable("größe\x1b[2J")
+    'größe\\x1b[2J'
+    """
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 @contextmanager
@@ -42,9 +58,12 @@ def told() -> Iterator[None]:
     except FitError as error:
         note(f"error: {error}")
         raise typer.Exit(FAILED_FIT) from None
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, ImportError) as error:
         note(f"error: {error}")
         raise typer.Exit(BAD_INPUT) from None
+    except MemoryError as error:
+        note(f"error: not enough memory. {error}".rstrip())
+        raise typer.Exit(FAILED_FIT) from None
     except KeyboardInterrupt as interrupt:
         note(str(interrupt) or "interrupted")
         raise typer.Exit(INTERRUPTED) from None

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from svidag.cli.messages import note, output, told
+from svidag.cli.messages import note, output, tell, told
 from svidag.cli.run_directory import RunDirectory
 
 Run = Annotated[Path, typer.Argument(help="The directory of a finished `svidag fit`.")]
@@ -26,7 +26,7 @@ def report(
         place = RunDirectory(run)
         target = file or place.report
         place.load().report(target)
-        output().print(f"Wrote {target}", soft_wrap=True, markup=False)
+        tell(f"Wrote {target}")
 
 
 def graphs(
@@ -54,13 +54,13 @@ def graphs(
             ranked = posterior.top_graphs(k)
             found = [(f"{r + 1}", one.graph, one.probability) for r, one in enumerate(ranked)]
         if as_json:
-            typer.echo(json.dumps([_plain(*one) for one in found], ensure_ascii=False))
+            typer.echo(json.dumps([_plain(*one) for one in found]))
             return
         for title, graph, probability in found:
             share = "" if probability is None else f"  probability {probability:.3f}"
-            output().print(f"{title}{share}")
+            tell(f"{title}{share}")
             for line in graph_lines(graph) or ["no arrows"]:
-                output().print(f"  {line}", markup=False, soft_wrap=True)
+                tell(f"  {line}")
 
 
 def effect(
@@ -71,18 +71,23 @@ def effect(
     at: Annotated[
         float | None, typer.Option(help="From which value; by default the cause's mean.")
     ] = None,
+    holding: Annotated[
+        list[str] | None,
+        typer.Option(help="A variable held meanwhile, as name=value; repeat for more."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Say what setting a cause would do to an effect, over all graphs and parameters."""
-    from svidag.cli.tables import figures_table
+    from svidag.cli.tables import effect_table
 
     with told():
-        found = RunDirectory(run).load().effect(cause, effect, change=change, at=at)
+        held = dict(_held(text) for text in holding or ())
+        posterior = RunDirectory(run).load()
+        found = posterior.effect(cause, effect, change=change, at=at, holding=held)
         if as_json:
-            typer.echo(json.dumps(found.to_dict(), ensure_ascii=False))
+            typer.echo(json.dumps(found.to_dict()))
             return
-        rows = {name.replace("_", " "): _short(value) for name, value in found.to_dict().items()}
-        output().print(figures_table(f"Effect of {cause} on {effect}", rows))
+        output().print(effect_table(found))
 
 
 def export(
@@ -113,9 +118,13 @@ def _plain(title: str, graph: Any, probability: float | None) -> dict[str, Any]:
     return {"title": title, "probability": probability, "edges": arrows}
 
 
-def _short(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    if isinstance(value, list | tuple):
-        return " … ".join(_short(part) for part in value)
-    return str(value)
+def _held(text: str) -> tuple[str, float]:
+    """Read name=value; a name may hold an equals sign, a number cannot."""
+    name, _, value = text.rpartition("=")
+    try:
+        return name, float(value)
+    except ValueError:
+        raise ValueError(
+            f"--holding takes name=value with a number, for instance --holding dose=1.5; "
+            f"got {text!r}"
+        ) from None

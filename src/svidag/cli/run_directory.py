@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import svidag
+from svidag.atomic import replacing
 from svidag.data import Dataset
 from svidag.data.files import read_table
 
-FORMAT = "svidag run 1"
+FORMAT = "svidag run 2"
+ASIDE = ".before"
+"""Ending of an earlier run's files until the one that replaces it has begun in earnest."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """The arguments of one `svidag fit`, as plain data."""
+    """The arguments of one `svidag fit`, as plain data; paths are absolute."""
 
     data: str
     knowledge: str | None = None
@@ -110,7 +116,8 @@ class RunDirectory:
             content = json.loads(self.request_file.read_text(encoding="utf-8"))
             if content.pop("format") != FORMAT:
                 raise ValueError(f"its format is not {FORMAT!r}")
-            return Request(**{**content, "drop": tuple(content["drop"])})
+            paths = {name: self._absolute(content[name]) for name in ("data", "knowledge")}
+            return Request(**{**content, **paths, "drop": tuple(content["drop"])})
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"{self.request_file} is damaged: {error}") from None
 
@@ -118,16 +125,60 @@ class RunDirectory:
         """Record what is asked, before anything is computed."""
         if self.path.exists() and not self.path.is_dir():
             raise ValueError(f"{self.path} is a file; a run needs a directory")
-        self.path.mkdir(parents=True, exist_ok=True)
-        content = {"format": FORMAT, **dataclasses.asdict(request)}
-        temporary = self.request_file.with_suffix(".json.part")
-        temporary.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-        os.replace(temporary, self.request_file)
+        paths = {name: self._relative(getattr(request, name)) for name in ("data", "knowledge")}
+        content = {"format": FORMAT, **dataclasses.asdict(request), **paths}
+        with replacing(self.request_file) as file:
+            file.write((json.dumps(content, indent=2) + "\n").encode("utf-8"))
 
-    def clear(self) -> None:
-        """Remove an earlier run's files, and nothing else."""
-        for file in (self.request_file, self.checkpoint, self.result, self.edges, self.report):
-            file.unlink(missing_ok=True)
+    @contextmanager
+    def running(self, request: Request, *, restart: bool) -> Iterator[None]:
+        """Record a run while it goes on; if it is refused, leave the directory as it was.
+
+        What has begun in earnest, with a checkpoint, stays: it can go on.
+        """
+        known, existed = self.request_file.exists(), self.path.exists()
+        if restart:
+            self._move_aside()
+        self.begin(request)
+        try:
+            yield
+        except (ValueError, OSError):
+            if not self.checkpoint.exists() and (restart or not known):
+                self.request_file.unlink(missing_ok=True)
+                self._bring_back()
+                if not existed:
+                    with contextlib.suppress(OSError):
+                        self.path.rmdir()
+            raise
+        finally:
+            for file in self._files:
+                _aside(file).unlink(missing_ok=True)
+
+    @property
+    def _files(self) -> tuple[Path, ...]:
+        return self.request_file, self.checkpoint, self.result, self.edges, self.report
+
+    def _move_aside(self) -> None:
+        for file in self._files:
+            if file.exists():
+                os.replace(file, _aside(file))
+
+    def _bring_back(self) -> None:
+        for file in self._files:
+            if _aside(file).exists():
+                os.replace(_aside(file), file)
+
+    def _relative(self, path: str | None) -> str | None:
+        """Seen from the run, so that both may be moved together; absolute on another drive."""
+        try:
+            return None if path is None else os.path.relpath(path, self.path)
+        except ValueError:
+            return path
+
+    def _absolute(self, path: str | None) -> str | None:
+        if path is None:
+            return None
+        return os.path.normpath(os.path.join(os.path.abspath(self.path), path))
 
     def load(self) -> svidag.Posterior:
         """The finished posterior; an error says what is missing."""
@@ -140,3 +191,7 @@ class RunDirectory:
                 f"the run in {self.path} is not finished; `svidag fit {self.path}` goes on with it"
             )
         raise ValueError(f"{self.path} holds no run; `svidag fit DATA -o {self.path}` makes one")
+
+
+def _aside(file: Path) -> Path:
+    return file.with_name(file.name + ASIDE)

@@ -6,25 +6,54 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from rich.markup import escape
+from rich import box
+from rich.console import Console
 from rich.table import Table
 
+from svidag.cli.messages import printable
+from svidag.effects import Effect
 from svidag.posterior import Posterior
 from svidag.report.verdict import Verdict
 
-WIDEST = 14
-"""Variables up to which the whole matrix is legible on a terminal."""
+SHORTEST = 12
+"""Characters of a name that must be seen."""
 
 
-def matrix_table(probability: pd.DataFrame, known: pd.DataFrame | None = None) -> Table:
-    """All arrow probabilities, causes in rows and effects in columns, known arrows marked."""
+def print_matrix(
+    screen: Console, probability: pd.DataFrame, known: pd.DataFrame | None = None
+) -> None:
+    """Print all arrow probabilities, causes in rows and effects in columns, known arrows marked.
+
+    Columns have numbers where names are too long, and nothing is printed where nothing fits: a
+    probability that is cut off is worse than none.
+    """
+    names = [printable(str(name)) for name in probability.index]
+    cut = [name if len(name) <= SHORTEST else f"{name[: SHORTEST - 1]}…" for name in names]
+    plain = _matrix(probability, known, names, names)
+    unbounded = screen.options.update(max_width=10**6)
+    for table in (plain, *(_numbered(probability, known, rows) for rows in (names, cut))):
+        if screen.measure(table, options=unbounded).maximum <= screen.width:
+            screen.print(table)
+            return
+
+
+def _numbered(probability: pd.DataFrame, known: pd.DataFrame | None, names: list[str]) -> Table:
+    numbers = [str(k) for k in range(1, len(names) + 1)]
+    rows = [f"{number} {name}" for number, name in zip(numbers, names, strict=True)]
+    table = _matrix(probability, known, rows, numbers)
+    table.box, table.padding = box.SIMPLE_HEAD, 0
+    return table
+
+
+def _matrix(
+    probability: pd.DataFrame, known: pd.DataFrame | None, rows: list[str], heads: list[str]
+) -> Table:
     table = _table("P(cause → effect)")
     table.add_column("cause", no_wrap=True)
-    for name in probability.columns:
-        table.add_column(escape(str(name)), justify="right", no_wrap=True)
-    for i, cause in enumerate(probability.index):
-        cells = [_cell(probability, known, i, j) for j in range(len(probability))]
-        table.add_row(escape(str(cause)), *cells)
+    for head in heads:
+        table.add_column(head, justify="right", no_wrap=True)
+    for i, name in enumerate(rows):
+        table.add_row(name, *(_cell(probability, known, i, j) for j in range(len(rows))))
     return table
 
 
@@ -34,7 +63,7 @@ def strongest_table(
     """The most probable arrows, one to a line, and how far the data decide their direction."""
     probability, classes = posterior.edge_probabilities(), posterior.cpdag()
     values, decided = probability.to_numpy(), classes.directed.to_numpy()
-    names = [escape(str(name)) for name in probability.index]
+    names = [printable(str(name)) for name in probability.index]
     table = _table("Most probable arrows")
     table.add_column("arrow")
     for heading in ("probability", "reverse", "decided", *(["known"] if known is not None else [])):
@@ -65,14 +94,28 @@ def verdict_lines(verdict: Verdict) -> list[str]:
     ]
 
 
-def figures_table(title: str, rows: dict[str, Any]) -> Table:
-    """Names and values, one to a line."""
-    table = _table(title)
+def effect_table(effect: Effect) -> Table:
+    """A total effect in words and figures, one to a line."""
+    cause, other = effect.labels
+    low, high = effect.interval
+    rows = {
+        f"{cause} is set": f"to {effect.at + effect.change:.5g} instead of {effect.at:.5g}",
+        **{f"{name} is held": f"at {value:.5g}" for name, value in effect.holding.items()},
+        f"mean of {other} changes by": f"{effect.mean:.4g} ± {effect.standard_error:.1g}",
+        f"{100 * effect.level:g} % interval": f"{low:.4g} to {high:.4g}",
+        "P(no path, no effect)": f"{effect.probability_zero:.3f}",
+        "P(above 0)": f"{effect.probability_positive:.3f}",
+        "P(below 0)": f"{effect.probability_negative:.3f}",
+        "standard deviation": f"{effect.sd:.3g}",
+        "  from the graph": f"{effect.structural_sd:.3g}",
+        "  from the parameters": f"{effect.parametric_sd:.3g}",
+    }
+    table = _table(printable(f"Effect of {effect.cause} on {effect.effect}"))
+    table.show_header = False
     table.add_column("")
     table.add_column("", justify="right")
     for name, value in rows.items():
-        table.add_row(escape(name), escape(str(value)))
-    table.show_header = False
+        table.add_row(printable(name), value)
     return table
 
 

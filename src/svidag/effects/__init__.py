@@ -35,9 +35,17 @@ from svidag.effects.arguments import (
 from svidag.effects.effect import Effect
 from svidag.effects.estimation import STREAM, draw_effects, even_noise
 from svidag.effects.question import Question
+from svidag.effects.support import ExtrapolationWarning, cautions, observed_range, warn
 from svidag.posterior import Posterior
 
-__all__ = ["Effect", "even_noise", "interventional", "total_effect"]
+__all__ = [
+    "Effect",
+    "ExtrapolationWarning",
+    "even_noise",
+    "interventional",
+    "observed_range",
+    "total_effect",
+]
 
 
 def total_effect(
@@ -80,12 +88,18 @@ def total_effect(
     held = held_values(names, {} if holding is None else holding, cause, effect)
     start = usual_value(posterior, x) if at is None else number(at, "at")
     fixed = fixed_values(names, {**held, cause: start})
+    asked = [(x, start), (x, start + change)]
+    asked += [(names.index(name), value) for name, value in held.items()]
+    doubts = cautions(posterior.problem, asked)
+    warn(doubts)
     draws, structure, error = draw_effects(posterior, law, Question(x, y, change, fixed), n, seed)
     transforms = (None, None)
     if posterior.problem is not None:
         applied = posterior.problem.data.transforms
         transforms = applied[x], applied[y]
-    return Effect(cause, effect, change, start, held, level, draws, structure, error, transforms)
+    return Effect(
+        cause, effect, change, start, held, level, draws, structure, error, transforms, doubts
+    )
 
 
 def interventional(posterior: Posterior, do: Any, n: Any = 1000, seed: int = 0) -> pd.DataFrame:
@@ -106,6 +120,8 @@ def interventional(posterior: Posterior, do: Any, n: Any = 1000, seed: int = 0) 
         raise ValueError("do is empty; name at least one variable and its value")
     fixed = fixed_values(posterior.names, do)
     graphs = posterior.sample(n, seed)
+    set_to = [(int(j), float(fixed[j])) for j in np.flatnonzero(~np.isnan(fixed))]
+    warn(cautions(posterior.problem, set_to))
     noise = np.random.default_rng([seed, STREAM]).standard_normal((len(graphs), 1, len(fixed)))
     free = np.repeat(np.isnan(fixed)[None], len(graphs), axis=0)
     rows = law.draw(graphs, seed).propagate(np.broadcast_to(fixed, noise.shape), noise, free)

@@ -34,6 +34,8 @@ class Effect:
         Standard deviation that simulation adds to a draw; 0 in closed form.
     transforms
         The transforms that cause and effect went through in the `Dataset`, if any.
+    cautions
+        What makes the answer doubtful: values far outside the observed ones.
 
     Examples
     --------
@@ -56,6 +58,7 @@ class Effect:
     structure: Int[np.ndarray, " n"] = field(repr=False)
     simulation_error: float
     transforms: tuple[str | None, str | None] = (None, None)
+    cautions: tuple[str, ...] = ()
 
     @property
     def mean(self) -> float:
@@ -119,6 +122,15 @@ class Effect:
         within = share @ scatter - self.simulation_error**2
         return max(float(between), 0.0), max(float(within), 0.0)
 
+    @property
+    def labels(self) -> tuple[str, str]:
+        """Cause and effect as the fit sees them: ``log(PKA)`` for a transformed column."""
+        cause, effect = (
+            name if transform is None else f"{transform}({name})"
+            for name, transform in zip((self.cause, self.effect), self.transforms, strict=True)
+        )
+        return cause, effect
+
     def to_dict(self) -> dict[str, Any]:
         """Names and figures as plain values, without the draws."""
         return {
@@ -139,14 +151,12 @@ class Effect:
             "parametric_sd": self.parametric_sd,
             "standard_error": self.standard_error,
             "simulation_error": self.simulation_error,
+            "cautions": list(self.cautions),
         }
 
     def __repr__(self) -> str:
         low, high = self.interval
-        cause, effect = (
-            name if transform is None else f"{transform}({name})"
-            for name, transform in zip((self.cause, self.effect), self.transforms, strict=True)
-        )
+        cause, effect = self.labels
         held = "".join(f", {name} = {value:g}" for name, value in self.holding.items())
         return (
             f"Effect on {effect} of {cause} = {self.at + self.change:g} "
@@ -157,4 +167,4 @@ class Effect:
             f"below 0 {self.probability_negative:.3f}\n"
             f"  sd {self.sd:.3g}: {self.structural_sd:.3g} from the graph, "
             f"{self.parametric_sd:.3g} from the parameters"
-        )
+        ) + "".join(f"\n  caution: {sentence}" for sentence in self.cautions)

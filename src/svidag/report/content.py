@@ -136,7 +136,8 @@ def drawing(content: Content) -> dict[str, Any]:
         else {
             name: _rounded(getattr(found, name))
             for name in ("change", "mean", "low", "high", "zero")
-        },
+        }
+        | {"beyond": found.beyond.tolist()},
     }
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float
 
-from svidag.effects import even_noise
+from svidag.effects import even_noise, observed_range
 from svidag.graph import ancestors
 from svidag.mechanisms.law import Equations
 from svidag.mechanisms.linear_law import LinearEquations
@@ -42,6 +42,8 @@ class Effects:
         P(no directed path leads from cause to effect).
     draws
         The number of graphs, each with parameters of its own.
+    beyond
+        Whether the cause's new value is larger than any that was observed.
     """
 
     change: Float[np.ndarray, " m"]
@@ -50,6 +52,7 @@ class Effects:
     high: Float[np.ndarray, "m m"]
     zero: Float[np.ndarray, "m m"]
     draws: int
+    beyond: Bool[np.ndarray, " m"]
 
 
 def effects(posterior: Posterior, seed: int = 0) -> Effects | None:
@@ -76,7 +79,8 @@ def effects(posterior: Posterior, seed: int = 0) -> Effects | None:
         draws = _simulated(equations, reached, at, change, seed)
     tail = (1 - LEVEL) / 2
     low, high = np.quantile(draws, [tail, 1 - tail], axis=0)
-    return Effects(change, draws.mean(axis=0), low, high, 1 - reached.mean(axis=0), n)
+    beyond = at + change > observed_range(problem)[1]
+    return Effects(change, draws.mean(axis=0), low, high, 1 - reached.mean(axis=0), n, beyond)
 
 
 def _usual(posterior: Posterior) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:

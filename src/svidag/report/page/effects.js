@@ -28,7 +28,7 @@ class EffectTable {
   }
 
   show() {
-    const i = Number(this.select.value), { mean, low, high, zero, change } = this.effects;
+    const i = Number(this.select.value), { mean, low, high, zero, change, beyond } = this.effects;
     const size = (j) => Math.abs(mean[i][j]) / change[j];
     const others = this.names.map((_, j) => j).filter((j) => j !== i);
     const moved = others.filter((j) => zero[i][j] < NO_PATH).sort((a, b) => size(b) - size(a));
@@ -38,6 +38,7 @@ class EffectTable {
     const rest = others.length - moved.length;
     this.note.textContent =
       `Raising ${this.names[i]} by one standard deviation (${digits(change[i])}) from its mean. ` +
+      (beyond[i] ? "That is above every value that was observed, so that the answer rests on the model alone. " : "") +
       (moved.length ? "" : "Nothing follows from it in nearly every graph. ") +
       (rest && moved.length ? `${plural(rest, "other variable", "other variables")}: no path leads there in nearly every graph.` : "");
   }
