@@ -76,6 +76,10 @@ class NodeGuide(eqx.Module):
     def logits(self, z: Float[Array, "S m"], column: Float[Array, " m"]) -> Float[Array, "S m"]:
         """γ for each of several draws of z, within ±LIMIT."""
 
+    @abstractmethod
+    def log_density(self, z: Float[Array, "S m"], column: Float[Array, " m"]) -> Float[Array, " S"]:
+        """log q(γ | c) at the logits of each draw of z."""
+
 
 class NodeFlow(NodeGuide):
     """γ = l + W c + s ⊙ T(z; c), with T a conditional flow that starts as the identity.
@@ -110,6 +114,14 @@ class NodeFlow(NodeGuide):
         spread = jnp.exp(self.log_scale)
         return _limited(self.location(column)[None, :] + spread[None, :] * bent)
 
+    def log_density(self, z: Float[Array, "S m"], column: Float[Array, " m"]) -> Float[Array, " S"]:
+        """log N(z) − log |det ∂γ/∂z|, by the same forward pass."""
+        bent, log_det = jax.vmap(lambda one: self.bijection.transform_and_log_det(one, column))(z)
+        free = self.location(column)[None, :] + jnp.exp(self.log_scale)[None, :] * bent
+        limited = jnp.log1p(-(jnp.tanh(free / LIMIT) ** 2)).sum(axis=1)
+        base = jax.scipy.stats.norm.logpdf(z).sum(axis=1)
+        return base - log_det - self.log_scale.sum() - limited
+
 
 class NodeMeanField(NodeGuide):
     """γ = l + W c without z: given the order, every edge is independent.
@@ -129,6 +141,10 @@ class NodeMeanField(NodeGuide):
     def logits(self, z: Float[Array, "S m"], column: Float[Array, " m"]) -> Float[Array, "S m"]:
         """The same logits in every draw."""
         return jnp.broadcast_to(_limited(self.location(column))[None, :], z.shape)
+
+    def log_density(self, z: Float[Array, "S m"], column: Float[Array, " m"]) -> Float[Array, " S"]:
+        """There is none: the logits are not random."""
+        raise TypeError("the logits of a mean-field guide are fixed and have no density")
 
 
 Guide = TypeVar("Guide", bound=NodeGuide)

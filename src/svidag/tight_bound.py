@@ -34,7 +34,7 @@ __all__ = ["EdgeTerms", "local_expectation"]
 class EdgeTerms:
     """The prior's part of the bound, row j for node j: log odds and log(1 − p) of the open pairs.
 
-    Pairs that hard knowledge settles have no factor.
+    Pairs that hard knowledge settles have no factor, and α = β = 1.
 
     Examples
     --------
@@ -48,6 +48,8 @@ class EdgeTerms:
     log_absent: Float[np.ndarray, "m m"]
     allowed: Bool[np.ndarray, "m m"]
     required: Bool[np.ndarray, "m m"]
+    alpha: Float[np.ndarray, "m m"]
+    beta: Float[np.ndarray, "m m"]
 
     @classmethod
     def of(cls, prior: EdgePrior) -> EdgeTerms:
@@ -55,7 +57,8 @@ class EdgeTerms:
         open_pairs = prior.free.T
         log_odds = np.where(open_pairs, np.log(prior.alpha.T) - np.log(prior.beta.T), 0.0)
         log_absent = np.where(open_pairs, np.log1p(-prior.marginal.T), 0.0)
-        return cls(log_odds, log_absent, prior.allowed.T, prior.required.T)
+        alpha, beta = (np.where(open_pairs, x.T, 1.0) for x in (prior.alpha, prior.beta))
+        return cls(log_odds, log_absent, prior.allowed.T, prior.required.T, alpha, beta)
 
     def log_prior(
         self,

@@ -173,6 +173,8 @@ def test_chains_that_stay_apart_are_told_of():
         ({"levels": 0}, "levels must be at least 1; got 0"),
         ({"flattest": 2.0}, "flattest must be in"),
         ({"agreement": -1}, "agreement must be between 0 and 1"),
+        ({"moves": "jump"}, r"moves must be one of \['relocation', 'swap', 'none'\]; got 'jump'"),
+        ({"edges": "flow", "correction": "half"}, "correction must be one of"),
     ],
 )
 def test_bad_choices_are_named(settings, message):

@@ -62,6 +62,30 @@ def test_a_second_mode_is_found_and_weighed():
     assert found.missing < 1
 
 
+def test_without_correction_graphs_are_the_guides():
+    model, beliefs, exact = problem(KNOWN)
+    found = {
+        how: Guided(
+            model, beliefs, quick(guide="mean-field", steps=3, rate=1e-3, correction=how)
+        ).run(seed=0)
+        for how in ("pseudo-marginal", "none")
+    }
+    error = {how: np.abs(run.edge_probabilities - exact).max() for how, run in found.items()}
+    assert error["pseudo-marginal"] < 0.05
+    assert error["none"] > 0.2
+    # A guide that was hardly trained draws each edge as the prior has it, given the order.
+    none = found["none"].sampling
+    place = np.argsort(none.orders, axis=2)
+    before = (place[..., :, None] < place[..., None, :]).mean(axis=(0, 1))
+    expected = np.where(beliefs.required, 1.0, beliefs.marginal) * before * beliefs.allowed
+    assert np.abs(found["none"].edge_probabilities - expected).max() < 0.05
+    graphs = none.graphs.reshape(-1, 6, 6)
+    assert are_dags(graphs).all()
+    assert (graphs >= beliefs.required).all()
+    assert not graphs[:, ~beliefs.allowed].any()
+    assert np.abs(graphs.mean(axis=0) - found["none"].edge_probabilities).max() < 0.1
+
+
 def test_same_seed_same_result_and_cached_scores_change_nothing():
     model, beliefs, _ = problem(Prior())
     settings = quick(guide="mean-field", steps=20, rounds=10)
@@ -75,8 +99,20 @@ def test_same_seed_same_result_and_cached_scores_change_nothing():
 
 
 def test_settings_are_checked():
-    with pytest.raises(ValueError, match="guide must be 'flow' or 'mean-field'; got 'forest'"):
+    with pytest.raises(
+        ValueError, match=r"guide must be one of \['flow', 'mean-field'\]; got 'for"
+    ):
         Settings(guide="forest")
+    with pytest.raises(ValueError, match=r"bound must be one of \['tight', 'published'\]; got 'x'"):
+        Settings(bound="x")
+    with pytest.raises(ValueError, match=r"edge_gradient must be one of .*'straight-through'"):
+        Settings(edge_gradient="difference")
+    with pytest.raises(ValueError, match=r"correction must be one of .*'none'"):
+        Settings(correction="no")
+    with pytest.raises(ValueError, match=r"moves must be one of .*'swap'"):
+        Settings(moves="jump")
+    with pytest.raises(ValueError, match="bound='published' needs a flow"):
+        Settings(guide="mean-field", bound="published")
     with pytest.raises(ValueError, match="rounds must be at least 1; got 0"):
         Settings(rounds=0)
     with pytest.raises(ValueError, match="look must be a multiple of thin = 2; got 5"):

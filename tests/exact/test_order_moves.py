@@ -1,5 +1,6 @@
 """Chains over orders against enumeration of all orders and parent sets."""
 
+from dataclasses import replace
 from itertools import permutations
 
 import numpy as np
@@ -71,17 +72,39 @@ def exact_edges(tables):
     )
 
 
+@pytest.mark.parametrize("moves", ["relocation", "swap"])
 @pytest.mark.parametrize("prior", PRIORS.values(), ids=PRIORS.keys())
-def test_chains_visit_orders_and_edges_with_their_exact_probabilities(prior):
+def test_chains_visit_orders_and_edges_with_their_exact_probabilities(prior, moves):
     beliefs, tables = small_tables(prior)
     orders, p = order_probabilities(tables)
-    chains = run_chains(tables, beliefs, LONG, seed=0)
+    chains = run_chains(tables, beliefs, replace(LONG, moves=moves), seed=0)
     index = {tuple(order): k for k, order in enumerate(orders)}
     visits = np.bincount([index[tuple(o)] for o in chains.orders.reshape(-1, 4)], minlength=24)
     # Kept orders are close to independent: a binomial standard error, five of them allowed.
     assert visits / 3000 == pytest.approx(p, abs=5 * np.sqrt(p.max() / 3000))
     exact = exact_edges(tables)
     assert chains.edges.mean(axis=0) == pytest.approx(exact, abs=0.02)
+
+
+def test_without_moves_orders_stay_where_they_began():
+    beliefs, tables = small_tables(PRIORS["hard"])
+    still = replace(LONG, chains=50, orders=3, moves="none")
+    chains = run_chains(tables, beliefs, still, seed=0)
+    assert (chains.orders == chains.orders[:, :1]).all()
+    assert len(np.unique(chains.orders[:, 0], axis=0)) > 5
+    assert (
+        np.argsort(chains.orders, axis=2)[..., 2] < np.argsort(chains.orders, axis=2)[..., 1]
+    ).all()
+    for order, edges in zip(chains.orders[:, 0], chains.edges, strict=True):
+        assert edges == pytest.approx(conditional_edges(tables, order), abs=1e-9)
+
+
+def test_a_swap_is_open_to_two_neighbouring_places_and_a_relocation_to_all():
+    order = np.array([2, 0, 1, 3])
+    picked = {relocate.pick(relocate.SWAP, order, u) for u in np.linspace(0, 0.999, 50)}
+    assert picked == {(2, 0, 2), (0, 1, 3), (1, 2, 4)}
+    picked = {relocate.pick(relocate.RELOCATION, order, u) for u in np.linspace(0, 0.999, 50)}
+    assert picked == {(i, 0, 4) for i in range(4)}
 
 
 def located(order, tables):
@@ -97,7 +120,7 @@ def test_the_places_of_a_node_are_compared_as_by_scoring_whole_orders(prior):
     order = np.array([2, 0, 1, 3])
     state, scores = located(order, tables), np.empty(4)
     for i in range(4):
-        relocate.compare_places(i, order, *state, relocate.laid_out(tables), scores)
+        relocate.compare_places(i, 0, 4, order, *state, relocate.laid_out(tables), scores)
         others = order[order != i]
         there = np.array([tables.log_evidence(np.insert(others, t, i)) for t in range(4)])
         assert scores == pytest.approx(there - tables.log_evidence(order), abs=1e-9)

@@ -150,12 +150,15 @@ def test_kept_sets_give_the_exact_conditional_when_none_is_missing():
         np.testing.assert_allclose(edges[:, i], -np.expm1(shorter - follow), atol=1e-9)
 
 
-def test_a_walk_on_all_parent_sets_draws_orders_from_their_posterior():
+@pytest.mark.parametrize(("moves", "sweeps"), [("relocation", 15), ("swap", 40)])
+def test_a_walk_on_all_parent_sets_draws_orders_from_their_posterior(moves, sweeps):
     case = Case(KNOWN)
     every = every_set(case)
     rng = np.random.default_rng(0)
     start = np.tile([0, 1, 2, 3], (4000, 3, 1))
-    orders = every.walk(start, rng, powers=np.array([0.3, 0.6, 1.0]), sweeps=15)[:, -1]
+    ladder = {"powers": np.array([0.3, 0.6, 1.0]), "sweeps": sweeps, "moves": moves}
+    orders = every.walk(start, rng, **ladder)[:, -1]
+    assert (every.walk(start, rng, **{**ladder, "moves": "none"}) == start).all()
     code = {order: at for at, order in enumerate(case.order_log_evidence)}
     count = np.bincount([code[tuple(o)] for o in orders.tolist()], minlength=24)
     expected = 4000 * case.order_probability

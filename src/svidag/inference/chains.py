@@ -24,13 +24,14 @@ from jaxtyping import Float, Int, UInt8
 from svidag.graph.extension import draw_linear_extensions
 from svidag.inference import relocate
 from svidag.inference.convergence import Agreement, effective_size, half_disagreement
+from svidag.inference.relocate import MOVES
 from svidag.prior import EdgePrior
 from svidag.scores import ScoreTables
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """How long the chains run. A sweep is m relocations at each level of the ladder.
+    """How the chains move and for how long. A sweep is m moves at each level of the ladder.
 
     Attributes
     ----------
@@ -48,6 +49,9 @@ class Schedule:
         Sweeps from one kept order to the next.
     enough
         When chains may end before the budget does.
+    moves
+        ``"relocation"`` gives a node any place, ``"swap"`` its own or the next, and ``"none"``
+        leaves all orders where they began, so that they come from the prior.
     power
         The power of p(D | order) that is the target: 1 for the posterior.
     """
@@ -60,6 +64,7 @@ class Schedule:
     look: int = 100
     thin: int = 10
     enough: Agreement = field(default_factory=Agreement)
+    moves: str = "relocation"
     power: float = 1.0
 
     def __post_init__(self) -> None:
@@ -68,6 +73,8 @@ class Schedule:
                 raise ValueError(f"{name} must be at least 1; got {getattr(self, name)}")
         if not 0 < self.flattest <= 1:
             raise ValueError(f"flattest must be in (0, 1]; got {self.flattest}")
+        if self.moves not in MOVES:
+            raise ValueError(f"moves must be one of {list(MOVES)}; got {self.moves!r}")
 
     @property
     def powers(self) -> Float[np.ndarray, " levels"]:
@@ -295,7 +302,15 @@ class _Ladder:
         for step in range(steps):
             uniforms, swaps = rng.random((s.thin, levels, m, 2)), rng.random((s.thin, levels))
             relocate.sweep(
-                replicas, self._laid_out, s.powers, uniforms, swaps, edges, moved, exchanged
+                MOVES.index(s.moves),
+                replicas,
+                self._laid_out,
+                s.powers,
+                uniforms,
+                swaps,
+                edges,
+                moved,
+                exchanged,
             )
             orders[step] = replicas[-1]
             evidence[step] = self._tables.log_evidence(replicas[-1])

@@ -1,4 +1,4 @@
-"""Training the per-node guide on the tight bound, over the columns of given orders.
+"""Training the per-node guide on its bound, over the columns of given orders.
 
 Sampling and gradients are compiled; the scores and flips between them are float64 on the host.
 """
@@ -14,9 +14,10 @@ import numpy as np
 import optax
 from jaxtyping import Bool, Float, Int, PRNGKeyArray
 
+from svidag.inference.edge_objective import EdgeObjective, NodeBeliefs
 from svidag.mechanisms.local import LocalScores
 from svidag.node_guide import NodeGuide, Noise, draw_parents
-from svidag.tight_bound import EdgeTerms, local_expectation
+from svidag.tight_bound import EdgeTerms
 
 __all__ = ["GuideState", "GuideTraining", "columns_of", "places_of"]
 
@@ -64,23 +65,23 @@ class Judged(NamedTuple):
         f_j(B) + log p(B).
     gain
         What each edge adds to it, the others as drawn: Δ_ij + logit p_ij.
-    log_guide
-        log q̂_j(B).
+    worth
+        What the draw adds to the bound: log p(D_j, B) − log q̂_j(B) if that is the tight one.
     """
 
     parents: Bool[np.ndarray, "m K S m"]
     log_joint: Float[np.ndarray, "m K S"]
     gain: Float[np.ndarray, "m K S m"]
-    log_guide: Float[np.ndarray, "m K S"]
+    worth: Float[np.ndarray, "m K S"]
 
     @property
     def bound(self) -> Float[np.ndarray, " K"]:
-        """The tight bound of each order, estimated from the draws."""
-        return (self.log_joint - self.log_guide).mean(axis=2).sum(axis=0)
+        """The bound of each order, estimated from the draws."""
+        return self.worth.mean(axis=2).sum(axis=0)
 
 
 class GuideTraining:
-    """Steps of gradient ascent on the tight bound.
+    """Steps of gradient ascent on a bound.
 
     Parameters
     ----------
@@ -92,6 +93,8 @@ class GuideTraining:
         S, draws of z per column; each gives a parent set, and all of them the density.
     optimiser
         Any optax transformation; it descends on minus the bound.
+    objective
+        Which bound, and by which gradient.
     """
 
     def __init__(
@@ -101,11 +104,13 @@ class GuideTraining:
         *,
         draws: int,
         optimiser: optax.GradientTransformation,
+        objective: EdgeObjective | None = None,
     ) -> None:
         self.scores = scores
         self.terms = terms
         self.draws = draws
         self.optimiser = optimiser
+        self.objective = EdgeObjective() if objective is None else objective
 
     def start(self, guides: NodeGuide) -> GuideState:
         """The state before the first step."""
@@ -116,14 +121,18 @@ class GuideTraining:
     ) -> tuple[GuideState, Judged]:
         """Ascend once; also the draws that gave the direction."""
         by_node = jnp.asarray(columns.swapaxes(0, 1))
-        required = jnp.asarray(self.terms.required)
+        beliefs = NodeBeliefs.of(self.terms)
         noise = Noise.draw(key, (*by_node.shape[:2], self.draws, by_node.shape[2]))
-        parents, log_guide = _draw(state.guides, noise, by_node, required)
-        judged = self._judge(columns.swapaxes(0, 1), np.asarray(parents), np.asarray(log_guide))
-        gain = jnp.asarray(judged.gain, jnp.float32)
-        return _ascend(self.optimiser, state, noise, by_node, required, gain), judged
+        parents, cost = _draw(self.objective, state.guides, noise, by_node, beliefs)
+        judged = self._judge(columns.swapaxes(0, 1), np.asarray(parents), np.asarray(cost))
+        slope = judged.gain
+        if self.objective.bound == "published":
+            slope = slope - self.terms.log_odds[:, None, None, :]  # the belief is in p(γ)
+        slope = jnp.asarray(slope, jnp.float32)
+        how = self.optimiser, self.objective
+        return _ascend(*how, state, noise, by_node, beliefs, slope), judged
 
-    def _judge(self, columns, parents, log_guide):
+    def _judge(self, columns, parents, cost):
         """Score drawn parent sets [node, order, draw, m] and their flips."""
         m, K, S, _ = parents.shape
         nodes = np.repeat(np.arange(m), K * S)
@@ -131,31 +140,33 @@ class GuideTraining:
         wanted = np.repeat(free.reshape(m * K, m), S, axis=0)
         score, delta = self.scores.flips(nodes, parents.reshape(-1, m), wanted)
         shape = (m, K, S)
-        log_prior = self.terms.log_prior(
+        score = score.reshape(shape)
+        log_joint = score + self.terms.log_prior(
             nodes.reshape(shape), np.repeat(columns[:, :, None], S, axis=2), parents
         )
         gain = delta.reshape(*shape, m) + self.terms.log_odds[:, None, None, :]
-        return Judged(parents, score.reshape(shape) + log_prior, gain, log_guide.astype(float))
+        before = log_joint if self.objective.bound == "tight" else score
+        return Judged(parents, log_joint, gain, before - cost.astype(float))
 
 
 @eqx.filter_jit
-def _draw(guides, noise, columns, required):
-    def single(guide, noise, column, required):
-        drawn = draw_parents(guide, noise, column, required)
-        return drawn.parents, drawn.log_guide
+def _draw(objective, guides, noise, columns, beliefs):
+    def single(guide, noise, column, beliefs):
+        drawn = draw_parents(guide, noise, column, beliefs.required)
+        return drawn.parents, objective.cost(guide, noise, drawn, column, beliefs)
 
-    return _over_nodes_and_orders(single, guides, noise, columns, required)
+    return _over_nodes_and_orders(single, guides, noise, columns, beliefs)
 
 
 @eqx.filter_jit
-def _ascend(optimiser, state, noise, columns, required, gain):
-    def single(guide, noise, column, required, gain):
-        drawn = draw_parents(guide, noise, column, required)  # the same draws again
-        return local_expectation(drawn.logits, drawn.parents, gain, column & ~required)
+def _ascend(optimiser, objective, state, noise, columns, beliefs, slope):
+    def single(guide, noise, column, beliefs, slope):
+        drawn = draw_parents(guide, noise, column, beliefs.required)  # the same draws again
+        return objective.ascent(guide, noise, drawn, column, beliefs, slope)
 
     @eqx.filter_grad
     def descent(guides):
-        each = _over_nodes_and_orders(single, guides, noise, columns, required, gain)
+        each = _over_nodes_and_orders(single, guides, noise, columns, beliefs, slope)
         return -each.sum() / columns.shape[1]
 
     gradient = descent(state.guides)
@@ -164,12 +175,12 @@ def _ascend(optimiser, state, noise, columns, required, gain):
     return GuideState(eqx.apply_updates(state.guides, updates), memory)
 
 
-def _over_nodes_and_orders(single, guides, noise, columns, required, *rest):
+def _over_nodes_and_orders(single, guides, noise, columns, beliefs, *rest):
     """`single` for every node (with its own guide) and, within it, for every order."""
 
-    def node(guide, noise, columns, required, *rest):
-        return jax.vmap(lambda noise, column, *r: single(guide, noise, column, required, *r))(
+    def node(guide, noise, columns, beliefs, *rest):
+        return jax.vmap(lambda noise, column, *r: single(guide, noise, column, beliefs, *r))(
             noise, columns, *rest
         )
 
-    return eqx.filter_vmap(node)(guides, noise, columns, required, *rest)
+    return eqx.filter_vmap(node)(guides, noise, columns, beliefs, *rest)

@@ -85,19 +85,26 @@ class GuideEstimator:
         self, key: PRNGKeyArray, nodes: Int[np.ndarray, " P"], columns: Bool[np.ndarray, "P m"]
     ) -> tuple[Float[np.ndarray, "P S"], Bool[np.ndarray, "P S m"]]:
         """log p(D_j, Bˢ) − log q̂_j(Bˢ), and Bˢ."""
-        parts = [
-            self._draw(jax.random.fold_in(key, start), nodes[rows], columns[rows])
-            for start in range(0, len(nodes), LARGEST_BATCH)
-            for rows in [slice(start, start + LARGEST_BATCH)]
-        ]
-        parents, log_guide = (np.concatenate(part) for part in zip(*parts, strict=True))
+        parents, log_guide = self.draw(key, nodes, columns)
         P, S, m = parents.shape
         score = self.scores.family_scores(np.repeat(nodes, S), parents.reshape(-1, m))
         wide = np.broadcast_to(columns[:, None], parents.shape)
         log_prior = self.terms.log_prior(nodes[:, None], wide, parents)
         return score.reshape(P, S) + log_prior - log_guide, parents
 
-    def _draw(self, key, nodes, columns):
+    def draw(
+        self, key: PRNGKeyArray, nodes: Int[np.ndarray, " P"], columns: Bool[np.ndarray, "P m"]
+    ) -> tuple[Bool[np.ndarray, "P S m"], Float[np.ndarray, "P S"]]:
+        """Bˢ from the guide, and log q̂_j(Bˢ)."""
+        parts = [
+            self._batch(jax.random.fold_in(key, start), nodes[rows], columns[rows])
+            for start in range(0, len(nodes), LARGEST_BATCH)
+            for rows in [slice(start, start + LARGEST_BATCH)]
+        ]
+        parents, log_guide = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return parents, log_guide
+
+    def _batch(self, key, nodes, columns):
         """Draws in float32, in batches padded to a power of two so that few shapes are compiled."""
         P, m = columns.shape
         size = SMALLEST_BATCH

@@ -1,7 +1,7 @@
 """Orders by pseudo-marginal moves, parents by the per-node guide: inference without tables.
 
-Burn-in alternates two things on K chains, each a ladder of replicas: a step of the guide on the
-tight bound, over the columns of some of their orders, and moves of all orders on the parent sets
+Burn-in alternates two things on K chains, each a ladder of replicas: a step of the guide on its
+bound, over the columns of some of their orders, and moves of all orders on the parent sets
 that the guide has come upon. Then guide and sets are frozen, and moves corrected by unbiased
 estimates run at the true target while graphs and edge probabilities are collected, until halves of
 the chains agree.
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 import jax
 import numpy as np
@@ -24,9 +25,16 @@ from svidag.graph.extension import draw_linear_extensions
 from svidag.guide import FlowSettings
 from svidag.inference.conditional import GuideState, GuideTraining, columns_of
 from svidag.inference.convergence import Agreement, half_disagreement
+from svidag.inference.edge_objective import BOUNDS, EDGE_GRADIENTS, EdgeObjective
 from svidag.inference.estimate import GuideEstimator, host_generator
 from svidag.inference.pseudo_marginal import Chains, PseudoMarginal, feasible, relocate_or_swap
-from svidag.inference.remembered import Collection, Remembered, RememberedEstimator
+from svidag.inference.relocate import MOVES
+from svidag.inference.remembered import (
+    Collection,
+    Remembered,
+    RememberedEstimator,
+    UncorrectedGuide,
+)
 from svidag.mechanisms.local import LocalScores
 from svidag.node_guide import NodeGuide, stack_flows, stack_mean_fields
 from svidag.prior import EdgePrior
@@ -34,6 +42,15 @@ from svidag.tight_bound import EdgeTerms
 
 __all__ = ["Begun", "Collected", "Guided", "Sampling", "Settings", "Training"]
 
+CHOICES = MappingProxyType(
+    {
+        "guide": ("flow", "mean-field"),
+        "bound": BOUNDS,
+        "edge_gradient": EDGE_GRADIENTS,
+        "correction": ("pseudo-marginal", "none"),
+        "moves": MOVES,
+    }
+)
 REPEATS = 8  # estimates for a diagnostic
 RELEVANT = 10.0  # nats by which an order near by may fall short and still be looked at
 
@@ -69,6 +86,14 @@ class Settings:
         Rounds from one kept graph to the next.
     enough
         When chains may end before the budget does.
+    bound, edge_gradient
+        What the guide is trained on (`EdgeObjective`): ``"tight"`` or, for a flow,
+        ``"published"``; by ``"local-expectation"`` or ``"straight-through"``.
+    correction
+        ``"pseudo-marginal"`` makes the posterior exact whatever the guide; with ``"none"`` orders
+        move on the kept sets alone and graphs are draws from the guide.
+    moves
+        How orders move: by ``"relocation"``, ``"swap"`` of neighbours, or ``"none"``.
     """
 
     guide: str = "flow"
@@ -93,10 +118,13 @@ class Settings:
     look: int = 20
     thin: int = 2
     enough: Agreement = field(default_factory=Agreement)
+    bound: str = "tight"
+    edge_gradient: str = "local-expectation"
+    correction: str = "pseudo-marginal"
+    moves: str = "relocation"
 
     def __post_init__(self) -> None:
-        if self.guide not in ("flow", "mean-field"):
-            raise ValueError(f"guide must be 'flow' or 'mean-field'; got {self.guide!r}")
+        self._check_choices()
         for name in ("chains", "levels", "steps", "training_orders", "rounds", "draws", "thin"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1; got {getattr(self, name)}")
@@ -104,6 +132,18 @@ class Settings:
             raise ValueError(f"look must be a multiple of thin = {self.thin}; got {self.look}")
         if not 0 < self.flattest <= 1:
             raise ValueError(f"flattest must be in (0, 1]; got {self.flattest}")
+
+    def _check_choices(self) -> None:
+        for name, known in CHOICES.items():
+            if getattr(self, name) not in known:
+                raise ValueError(
+                    f"{name} must be one of {list(known)}; got {getattr(self, name)!r}"
+                )
+        if self.bound == "published" and self.guide == "mean-field":
+            raise ValueError(
+                "bound='published' needs a flow (edges='flow'): without one, the paper's bound "
+                "is the tight one"
+            )
 
     @property
     def powers(self) -> Float[np.ndarray, " levels"]:
@@ -124,7 +164,7 @@ class Training:
     replicas
         The orders of all levels.
     bounds
-        The tight bound, averaged over the orders of each step.
+        The bound, averaged over the orders of each step.
     """
 
     state: GuideState
@@ -216,7 +256,7 @@ class Collected:
         The largest log p̂_j − log g_j of a node, over orders one relocation away from the last and
         not much less probable: large if moves shun them for want of parent sets.
     bounds
-        The tight bound, averaged over orders, at every step of training.
+        The bound, averaged over orders, at every step of training.
     kept
         Kept parent sets of each node.
     """
@@ -331,7 +371,11 @@ class Guided:
         s = self.settings
         rate = optax.cosine_decay_schedule(s.rate, s.steps, alpha=0.1)
         return GuideTraining(
-            self.scores, self._terms, draws=s.training_draws, optimiser=optax.adam(rate)
+            self.scores,
+            self._terms,
+            draws=s.training_draws,
+            optimiser=optax.adam(rate),
+            objective=EdgeObjective(s.bound, s.edge_gradient),
         )
 
     def _train(self, trainer: GuideTraining, training: Training, key) -> Training:
@@ -345,7 +389,7 @@ class Guided:
         nearby = columns_of(self._nearby(training.replicas[:, -1], rng), terms.allowed)
         known = collection.freeze()
         collection.explore(known, nearby, self.scores, rng)
-        replicas = known.walk(training.replicas, rng, powers=s.powers, sweeps=s.burn_in_sweeps)
+        replicas = self._walk(known, training.replicas, rng, s.burn_in_sweeps)
         bounds = np.append(training.bounds, judged.bound.mean())
         return Training(state, collection, replicas, bounds)
 
@@ -404,12 +448,17 @@ class Guided:
 
     def _sampler(self, guides: NodeGuide, known: Remembered) -> PseudoMarginal:
         s = self.settings
-        rest = GuideEstimator(guides, self.scores, self._terms, s.draws)
+        guide = GuideEstimator(guides, self.scores, self._terms, s.draws)
+        corrected = s.correction == "pseudo-marginal"
         return PseudoMarginal(
-            RememberedEstimator(known, rest),
+            RememberedEstimator(known, guide) if corrected else UncorrectedGuide(known, guide),
             self._terms,
-            lambda replicas, rng: known.walk(replicas, rng, powers=s.powers, sweeps=s.sweeps),
+            lambda replicas, rng: self._walk(known, replicas, rng, s.sweeps),
         )
+
+    def _walk(self, known: Remembered, replicas, rng, sweeps) -> Int[np.ndarray, "K levels m"]:
+        s = self.settings
+        return known.walk(replicas, rng, powers=s.powers, sweeps=sweeps, moves=s.moves)
 
     @property
     def _terms(self) -> EdgeTerms:

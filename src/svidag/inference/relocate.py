@@ -10,6 +10,9 @@ once. So each chain is a ladder of replicas, level l at the power τ_l of the ta
 at the target itself; neighbours on the ladder exchange their orders by Metropolis, with
 probability min(1, exp((τ_{l+1} − τ_l)(E_l − E_{l+1}))) where E is log p(D | order).
 
+To see what relocation brings, a node may instead be given the choice of two places only, its own
+and the next (a *swap* of neighbours), or none.
+
 Arrays: `order` lists causes first, `place` is its inverse, `masks[j]` holds the predecessors of j
 among its candidates and `present[j]` is F_j of them; `tables` are those of :func:`laid_out`.
 """
@@ -24,6 +27,10 @@ import numpy as np
 from svidag.scores import ScoreTables
 
 _compiled = numba.njit(nogil=True, cache=True, error_model="numpy")
+
+MOVES = ("relocation", "swap", "none")
+"""How orders may move; compiled code is given the index."""
+RELOCATION, SWAP, NONE = range(3)
 
 NEGLIGIBLE = 40.0  # nats below the best place at which a place is never taken
 
@@ -62,13 +69,24 @@ def locate(order, tables, place, masks, present):
 
 @no_type_check
 @_compiled
-def compare_places(i, order, place, masks, present, tables, scores):
-    """log p(D | i at place t) − log p(D | order as it is), for every place t, into `scores`."""
+def pick(moves, order, uniform):
+    """A node to move, the first place that it may take, and the one after the last."""
+    m = len(order)
+    if moves == SWAP:
+        first = int(uniform * (m - 1))
+        return order[first], first, first + 2
+    return int(uniform * m), 0, m
+
+
+@no_type_check
+@_compiled
+def compare_places(i, first, end, order, place, masks, present, tables, scores):
+    """log p(D | i at place t) − log p(D | order as it is), for first ≤ t < end, into `scores`."""
     sums, offsets, bits, turned, after = tables
     here, base = place[i], present[i]
     scores[here] = 0.0
     own, at_own, passed = masks[i], base, 0.0
-    for t in range(here + 1, len(order)):
+    for t in range(here + 1, end):
         k = order[t]
         passed += after[i, k]
         if bits[i, k]:
@@ -78,7 +96,7 @@ def compare_places(i, order, place, masks, present, tables, scores):
             at_own = sums[offsets[i] + own]
         scores[t] = passed + at_own - base
     own, at_own, passed = masks[i], base, 0.0
-    for t in range(here - 1, -1, -1):
+    for t in range(here - 1, first - 1, -1):
         k = order[t]
         passed -= after[i, k]
         if bits[i, k]:
@@ -157,8 +175,8 @@ def exchange(v, orders, places, masks, present, energy):
 
 @no_type_check
 @_compiled
-def sweep(orders, tables, powers, uniforms, swaps, edges, moved, exchanged):
-    """Sweeps of m relocations at each level of a ladder, each followed by exchanges.
+def sweep(moves, orders, tables, powers, uniforms, swaps, edges, moved, exchanged):
+    """Sweeps of m moves at each level of a ladder, each followed by exchanges.
 
     `uniforms` [sweeps, levels, m, 2] says which node and where to, `swaps` [sweeps, levels] whether
     to exchange. The conditional edge probabilities at the last level after each sweep are added to
@@ -170,17 +188,21 @@ def sweep(orders, tables, powers, uniforms, swaps, edges, moved, exchanged):
     scores, weights = np.empty(m), np.empty(m)
     for v in range(levels):
         energy[v] = locate(orders[v], tables, places[v], masks[v], present[v])
+    active = 0 if moves == NONE else levels
     for s in range(len(uniforms)):
-        for v in range(levels):
+        for v in range(active):
             for u in range(m):
-                i = int(uniforms[s, v, u, 0] * m)
-                compare_places(i, orders[v], places[v], masks[v], present[v], tables, scores)
-                there = choose(scores, powers[v], uniforms[s, v, u, 1], weights)
+                i, first, end = pick(moves, orders[v], uniforms[s, v, u, 0])
+                compare_places(
+                    i, first, end, orders[v], places[v], masks[v], present[v], tables, scores
+                )
+                open_to = scores[first:end]
+                there = first + choose(open_to, powers[v], uniforms[s, v, u, 1], weights)
                 if v == levels - 1 and there != places[v, i]:
                     moved[0] += 1
                 energy[v] += scores[there]
                 slide(i, there, orders[v], places[v], masks[v], present[v], tables)
-        for v in range(int(2 * swaps[s, -1]), levels - 1, 2):
+        for v in range(int(2 * swaps[s, -1]), active - 1, 2):
             if np.log(swaps[s, v]) < (powers[v + 1] - powers[v]) * (energy[v] - energy[v + 1]):
                 exchanged[v] += 1
                 exchange(v, orders, places, masks, present, energy)

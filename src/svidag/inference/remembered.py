@@ -26,10 +26,11 @@ from jaxtyping import Bool, Float, Int, PRNGKeyArray, UInt64
 from svidag.inference import surrogate
 from svidag.inference.conditional import Judged
 from svidag.inference.estimate import Estimates, GuideEstimator, host_generator, summarise
+from svidag.inference.relocate import MOVES
 from svidag.mechanisms.local import FamilyScores, LocalScores, pack_families, unpack_families
 from svidag.tight_bound import EdgeTerms
 
-__all__ = ["Collection", "Remembered", "RememberedEstimator"]
+__all__ = ["Collection", "Remembered", "RememberedEstimator", "UncorrectedGuide"]
 
 
 @dataclass(eq=False)
@@ -261,8 +262,9 @@ class Remembered:
         *,
         powers: Float[np.ndarray, " levels"],
         sweeps: int,
+        moves: str = "relocation",
     ) -> Int[np.ndarray, "K levels m"]:
-        """Relocate nodes and exchange replicas, reversibly for the product of g^power over levels.
+        """Move nodes and exchange replicas, reversibly for the product of g^power over levels.
 
         A sweep is as many steps as there are nodes, half of them on the last level.
         """
@@ -273,7 +275,7 @@ class Remembered:
         related = np.logical_or.reduceat(self.sets, self.offsets[:-1], axis=0).T.copy()
         after = self.terms.log_absent - self.terms.log_absent.T
         sums = (self.words, self.weights, self.offsets, unions, *self.memo)
-        surrogate.walk(moved, sums, related, after, powers, uniforms)
+        surrogate.walk(MOVES.index(moves), moved, sums, related, after, powers, uniforms)
         return moved
 
 
@@ -307,6 +309,26 @@ class RememberedEstimator:
             (1 - share) * edges + share * new_edges,
             np.where(uniforms[2][:, None] < share, new_parents, parents),
         )
+
+
+@dataclass(frozen=True, eq=False)
+class UncorrectedGuide:
+    """Edges and parents from the guide as it stands; orders by the kept sets alone.
+
+    With p̂_j = g_j(U) every proposed order is accepted, and nothing makes up for what the guide or
+    the kept sets have wrong.
+    """
+
+    known: Remembered
+    guide: GuideEstimator
+
+    def __call__(
+        self, key: PRNGKeyArray, nodes: Int[np.ndarray, " P"], columns: Bool[np.ndarray, "P m"]
+    ) -> Estimates:
+        """The share of each edge among the guide's draws for each pair, and the first of them."""
+        log_known, _, _ = self.known.condition(nodes, columns, np.zeros(len(nodes)))
+        drawn, _ = self.guide.draw(key, nodes, columns)
+        return Estimates(log_known, log_known, drawn.mean(axis=1), drawn[:, 0])
 
 
 def pack_words(rows: Bool[np.ndarray, "T m"]) -> UInt64[np.ndarray, "T W"]:

@@ -19,7 +19,7 @@ from typing import no_type_check
 import numba
 import numpy as np
 
-from svidag.inference.relocate import choose
+from svidag.inference.relocate import NONE, SWAP, choose
 
 MEMO = 8192  # sums remembered of each node, a power of two
 NEGLIGIBLE = 25.0  # nats below the largest term at which a sum of weights is cut off
@@ -31,14 +31,14 @@ _compiled = numba.njit(nogil=True, cache=True, error_model="numpy")
 
 @no_type_check
 @_compiled
-def walk(replicas, sums, related, after, powers, uniforms):
+def walk(moves, replicas, sums, related, after, powers, uniforms):
     """Take steps with every ladder [levels, m] of `replicas`; `uniforms` has four for each step."""
     K, levels, m = replicas.shape
     columns = np.zeros((levels, m, sums[0].shape[1]), dtype=np.uint64)
     present, energy = np.empty((levels, m)), np.empty(levels)
     scores, weights = np.empty(m), np.empty(m)
     exchanges = 0.0 if levels == 1 else 0.5 * levels / (levels + m)
-    for k in range(K):
+    for k in range(0 if moves == NONE else K):
         orders = replicas[k]
         for v in range(levels):
             energy[v] = _locate(orders[v], columns[v], present[v], sums, after)
@@ -51,13 +51,32 @@ def walk(replicas, sums, related, after, powers, uniforms):
             else:
                 # Half the moves are the last level's; the flatter ones ask for sums never met.
                 v = levels - 1 if level < 0.5 else int((2 * level - 1) * (levels - 1))
-                here = int(node * m)
+                here, first, end = _window(moves, node, m)
                 _compare_places(
-                    here, orders[v], columns[v], present[v], sums, related, after, scores
+                    here,
+                    first,
+                    end,
+                    orders[v],
+                    columns[v],
+                    present[v],
+                    sums,
+                    related,
+                    after,
+                    scores,
                 )
-                there = choose(scores, powers[v], last, weights)
+                there = first + choose(scores[first:end], powers[v], last, weights)
                 energy[v] += scores[there]
                 _slide(here, there, orders[v], columns[v], present[v], sums, related)
+
+
+@no_type_check
+@_compiled
+def _window(moves, uniform, m):
+    """The place of a node to move, the first that it may take, and the one after the last."""
+    if moves == SWAP:
+        here = int(uniform * (m - 1))
+        return here, here, here + 2
+    return int(uniform * m), 0, m
 
 
 @no_type_check
@@ -150,14 +169,14 @@ def _toggle(column, i):
 
 @no_type_check
 @_compiled
-def _compare_places(here, order, columns, present, sums, related, after, scores):
-    """log g with the node at `here` moved to each place, minus log g as it is."""
+def _compare_places(here, first, end, order, columns, present, sums, related, after, scores):
+    """log g with the node at `here` moved to each place before `end`, minus log g as it is."""
     i = order[here]
     scores[here] = 0.0
     for step in (1, -1):
         own, at_own, passed = columns[i].copy(), present[i], 0.0
         t = here + step
-        while 0 <= t < len(order):
+        while first <= t < end:
             k = order[t]
             # Past k, the node gains (to the right) or loses (to the left) it as a predecessor.
             passed += step * after[i, k]

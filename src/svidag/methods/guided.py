@@ -94,6 +94,7 @@ def _chosen(settings: Settings, guide: str) -> dict[str, Any]:
 def _figures(found: Collected, settings: Settings, scores: LocalScores) -> dict[str, Any]:
     """What the fit reports about its own quality."""
     sampling = found.sampling
+    estimated = settings.correction == "pseudo-marginal"
     return {
         **chain_figures(
             sampling.edges, sampling.orders, sampling.log_evidence, rule=settings.enough
@@ -101,9 +102,9 @@ def _figures(found: Collected, settings: Settings, scores: LocalScores) -> dict[
         "accepted": found.accepted,
         "sweeps": settings.sweeps * sampling.rounds,
         "bound_trace": found.bounds,
-        "estimate_spread": found.spread,
-        "kept_share": found.known,
-        "kept_missing": found.missing,
+        "estimate_spread": found.spread if estimated else None,
+        "kept_share": found.known if estimated else None,
+        "kept_missing": found.missing if estimated else None,
         "kept_sets": int(found.kept.sum()),
         "scored_sets": len(scores) if isinstance(scores, CachedScores) else None,
         "graphs": int(np.prod(sampling.graphs.shape[:2])),
