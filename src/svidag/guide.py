@@ -445,6 +445,8 @@ def _redraw(flow: AbstractBijection, key: PRNGKeyArray) -> AbstractBijection:
         return jax.tree.map(lambda x: fill(x) if eqx.is_inexact_array_like(x) else x, leaves)
 
     def redraw(node):
+        if isinstance(node, SplineCoupling):
+            return node.redrawn(rng)
         if not isinstance(node, eqx.nn.MLP):
             return node
         last = len(node.layers) - 1
@@ -458,7 +460,8 @@ def _redraw(flow: AbstractBijection, key: PRNGKeyArray) -> AbstractBijection:
         )
         return eqx.tree_at(lambda mlp: mlp.layers, node, layers)
 
-    return jax.tree.map(redraw, flow, is_leaf=lambda node: isinstance(node, eqx.nn.MLP))
+    networks = (SplineCoupling, eqx.nn.MLP)
+    return jax.tree.map(redraw, flow, is_leaf=lambda node: isinstance(node, networks))
 
 
 # Eagerly, each of its operations would compile on its own.

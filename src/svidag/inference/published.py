@@ -215,8 +215,14 @@ class Published(Algorithm[State]):
         else:
             gradients = self._stein(state.networks, state.orders, key, self._tau(state.count))
         networks_gradient, orders_gradient, info = gradients
-        finite = jnp.isfinite(info["bound"]) & _finite(networks_gradient) & _finite(orders_gradient)
+        with jax.named_scope("optimiser"):
+            state = self._follow(state, networks_gradient, orders_gradient, info["bound"])
+        return state, {**info, REJECTIONS: state.rejected}
 
+    def _follow(
+        self, state: State, networks_gradient: Any, orders_gradient: Any, bound: Array
+    ) -> State:
+        finite = jnp.isfinite(bound) & _finite(networks_gradient) & _finite(orders_gradient)
         networks, optimiser = _descend(
             _optimiser(self.settings), networks_gradient, state.optimiser, state.networks
         )
@@ -230,8 +236,7 @@ class Published(Algorithm[State]):
         proposed = State(orders, networks, optimiser, order_optimiser, count, none)
         kept = eqx.tree_at(lambda s: (s.count, s.rejected), state, (count, state.rejected + 1))
         # Selected leaf by leaf: under a conditional XLA would copy the state and use one core.
-        state = jax.tree.map(lambda new, old: jnp.where(finite, new, old), proposed, kept)
-        return state, {**info, REJECTIONS: state.rejected}
+        return jax.tree.map(lambda new, old: jnp.where(finite, new, old), proposed, kept)
 
     @property
     def figures(self) -> tuple[str, ...]:
@@ -260,7 +265,8 @@ class Published(Algorithm[State]):
             relaxation = relax(r, tau, s.sinkhorn)
             return relaxation.mask, relaxation.row_error
 
-        features = linearise(relaxed, r, has_aux=True)
+        with jax.named_scope("order"):
+            features = linearise(relaxed, r, has_aux=True)
 
         def objective(networks, r, masks):
             total, aux = self._bound(networks, r, masks, key)
@@ -269,9 +275,11 @@ class Published(Algorithm[State]):
         gradient, aux = jax.grad(objective, argnums=(0, 1, 2), has_aux=True)(
             networks, r, features.values
         )
-        per_particle = len(r) * (gradient[1] + features.pull(gradient[2]))
-        scores = per_particle - r / s.potential_scale**2
-        move = direction(scores, features, Stein(score_clip=s.particle_clip))
+        with jax.named_scope("order"):
+            per_particle = len(r) * (gradient[1] + features.pull(gradient[2]))
+        with jax.named_scope("kernel"):
+            scores = per_particle - r / s.potential_scale**2
+            move = direction(scores, features, Stein(score_clip=s.particle_clip))
         info = _info(*aux) | {
             "bandwidth": move.bandwidth,
             "clipped": move.clipped,
