@@ -57,7 +57,9 @@ def compiled(algorithm: Published) -> tuple[Callable[[int], Any], str]:
         return algorithm, state, key, jnp.asarray(0), jnp.asarray(limit), STEPS
 
     program = loop._advance.lower(*arguments(0)).compile()
-    return lambda limit: jax.block_until_ready(program(*arguments(limit))), program.as_text()
+    return lambda limit: jax.block_until_ready(
+        program(*arguments(limit))
+    ), program.compiled.as_text()
 
 
 def peak() -> float:

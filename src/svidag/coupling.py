@@ -67,7 +67,7 @@ class SplineCoupling(AbstractBijection):
         half = dim // 2
         widths = (half + condition_dim, *[width] * depth, (3 * bins - 1) * (dim - half))
         self.layers = tuple(
-            jnp.asarray(np.zeros((blocks, inner + 1, outer), np.float32))
+            jax.device_put(np.zeros((blocks, inner + 1, outer), np.float32))
             for inner, outer in pairwise(widths)
         )
         self.shape, self.cond_shape = (dim,), (condition_dim,)
@@ -79,7 +79,8 @@ class SplineCoupling(AbstractBijection):
         def draw(layer):
             blocks, rows, outer = layer.shape
             weights = rng.standard_normal((blocks, rows - 1, outer)) / np.sqrt(rows - 1)
-            return jnp.asarray(np.pad(weights, ((0, 0), (0, 1), (0, 0))), layer.dtype)
+            padded = np.pad(weights, ((0, 0), (0, 1), (0, 0)))
+            return jax.device_put(padded.astype(layer.dtype))
 
         *hidden, last = self.layers
         return eqx.tree_at(lambda flow: flow.layers, self, (*map(draw, hidden), last))
