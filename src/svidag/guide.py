@@ -345,8 +345,8 @@ class MeanFieldGuide(EdgeGuide):
 
     def __init__(self, m: int, *, location: ArrayLike = 0.0, scale: ArrayLike = 1.0):
         _check_size(m)
-        self.location = _pair_values(location, m)
-        self.log_scale = jnp.log(_pair_values(scale, m))
+        self.location = jax.device_put(_pair_values(location, m))
+        self.log_scale = jax.device_put(np.log(_pair_values(scale, m)))
 
     def sample_and_log_prob(
         self, key: PRNGKeyArray, r: Float[Array, " m"]
@@ -465,11 +465,11 @@ def _redraw(flow: AbstractBijection, key: PRNGKeyArray) -> AbstractBijection:
     return jax.tree.map(redraw, flow, is_leaf=lambda node: isinstance(node, networks))
 
 
-def _affine(location: Float[Array, " D"], scale: Float[Array, " D"]) -> Affine:
+def _affine(location: Float[np.ndarray, " D"], scale: Float[np.ndarray, " D"]) -> Affine:
     """flowjax's layer with its parameters set by NumPy: JAX would compile each operation."""
     empty = eqx.filter_eval_shape(Affine, location, scale)
-    free = jax.device_put(np.log(np.expm1(np.asarray(scale))))
-    return eqx.tree_at(lambda affine: (affine.loc, affine.scale.args), empty, (location, (free,)))
+    set_to = jax.device_put((location, (np.log(np.expm1(scale)),)))
+    return eqx.tree_at(lambda affine: (affine.loc, affine.scale.args), empty, set_to)
 
 
 def _chain(*parts: AbstractBijection) -> Chain:
@@ -485,9 +485,9 @@ def _standard_normal(z: Float[Array, " D"]) -> Float[Array, ""]:
     return jax.scipy.stats.norm.logpdf(z).sum()
 
 
-def _pair_values(value: ArrayLike, m: int) -> Float[Array, " D"]:
+def _pair_values(value: ArrayLike, m: int) -> Float[np.ndarray, " D"]:
     full = np.broadcast_to(np.asarray(value, np.float32), (m, m))
-    return jax.device_put(full[~np.eye(m, dtype=bool)])
+    return full[~np.eye(m, dtype=bool)]
 
 
 # Without its first cell, a flattened m × m matrix is (m − 1) × (m + 1) with the rest of the
