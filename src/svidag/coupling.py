@@ -2,18 +2,20 @@
 
 In each block the first half of the coordinates and the condition r choose, through a network, a
 monotone spline for every coordinate of the second half (Durkan et al., Neural Spline Flows, 2019);
-a fixed permutation follows. flowjax has the same flow for any transformer. Here bins are an axis of
-the arrays and a bin is chosen by comparison, without search, gather or cumulative sum, which XLA
-runs and compiles in half the time on a CPU.
+then the halves change places. flowjax has the same flow for any transformer. Here bins are an axis
+of the arrays, a bin is chosen by comparison and has its derivative in closed form, without search,
+gather or scatter, which XLA runs and compiles in a third of the time on a CPU.
 """
+
+from functools import partial
+from itertools import pairwise
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import jax.random as jr
 import numpy as np
 from flowjax.bijections import AbstractBijection
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float
 
 SMALLEST_BIN = 0.1
 """Least width and height of a bin, in parts of an equal share of the interval."""
@@ -21,10 +23,20 @@ SMALLEST_SLOPE = 1e-3
 """Least derivative at a knot."""
 
 
+Located = tuple[
+    Float[Array, "2 d"],
+    Float[Array, "2 d"],
+    Float[Array, " d"],
+    Float[Array, " d"],
+]
+"""Lower left corner and size of each coordinate's bin, and the raw slopes at its ends."""
+
+
 class SplineCoupling(AbstractBijection):
     """Blocks of spline couplings on R^dim given a condition; the identity beyond ±boundary.
 
-    The weights start at zero, where every block is a permutation.
+    The weights start at zero, where every block only swaps the halves. The last row of a layer is
+    its bias.
 
     Examples
     --------
@@ -35,8 +47,7 @@ class SplineCoupling(AbstractBijection):
     (True, True)
     """
 
-    conditioner: eqx.nn.MLP
-    order: Int[Array, "blocks dim"]
+    layers: tuple[Float[Array, "blocks _ _"], ...]
     shape: tuple[int, ...] = eqx.field(static=True)
     cond_shape: tuple[int, ...] | None = eqx.field(static=True)
     bins: int = eqx.field(static=True)
@@ -54,46 +65,56 @@ class SplineCoupling(AbstractBijection):
         depth: int,
     ):
         half = dim // 2
-        outputs = (3 * bins - 1) * (dim - half)
-        self.conditioner = _stacked(blocks, half + condition_dim, outputs, width, depth)
-        rng = np.random.default_rng(0)
-        self.order = jnp.asarray(np.stack([_permutation(rng, dim) for _ in range(blocks)]))
+        widths = (half + condition_dim, *[width] * depth, (3 * bins - 1) * (dim - half))
+        self.layers = tuple(
+            jax.device_put(np.zeros((blocks, inner + 1, outer), np.float32))
+            for inner, outer in pairwise(widths)
+        )
         self.shape, self.cond_shape = (dim,), (condition_dim,)
         self.bins, self.boundary = bins, boundary
+
+    def redrawn(self, rng: np.random.Generator) -> "SplineCoupling":
+        """Hidden layers with weights of variance one over the fan-in; the rest stays as it is."""
+
+        def draw(layer):
+            blocks, rows, outer = layer.shape
+            weights = rng.standard_normal((blocks, rows - 1, outer)) / np.sqrt(rows - 1)
+            padded = np.pad(weights, ((0, 0), (0, 1), (0, 0)))
+            return jax.device_put(padded.astype(layer.dtype))
+
+        *hidden, last = self.layers
+        return eqx.tree_at(lambda flow: flow.layers, self, (*map(draw, hidden), last))
 
     def transform_and_log_det(self, x, condition=None) -> tuple[Array, Array]:
         """Map z → γ block by block."""
 
-        def block(x, parameters):
-            layers, order = parameters
+        def block(x, layers):
             fixed, moved = jnp.split(x, [self.shape[0] // 2])
             raw = self._condition(layers, fixed, condition)
             moved, log_det = spline(moved, raw, self.boundary)
-            return jnp.concatenate([fixed, moved])[order], log_det.sum()
+            return jnp.concatenate([moved, fixed]), log_det.sum()
 
-        y, log_dets = jax.lax.scan(block, x, (_layers(self.conditioner), self.order))
+        y, log_dets = jax.lax.scan(block, x, self.layers)
         return jnp.asarray(y), log_dets.sum()
 
     def inverse_and_log_det(self, y, condition=None) -> tuple[Array, Array]:
         """Map γ → z, the blocks in reverse."""
 
-        def block(y, parameters):
-            layers, order = parameters
-            fixed, moved = jnp.split(y[jnp.argsort(order)], [self.shape[0] // 2])
+        def block(y, layers):
+            moved, fixed = jnp.split(y, [self.shape[0] - self.shape[0] // 2])
             raw = self._condition(layers, fixed, condition)
             moved, log_det = inverse_spline(moved, raw, self.boundary)
             return jnp.concatenate([fixed, moved]), log_det.sum()
 
-        parameters = (_layers(self.conditioner), self.order)
-        x, log_dets = jax.lax.scan(block, y, parameters, reverse=True)
+        x, log_dets = jax.lax.scan(block, y, self.layers, reverse=True)
         return jnp.asarray(x), log_dets.sum()
 
     def _condition(self, layers, fixed: Array, condition) -> Float[Array, "parameters half"]:
-        h = jnp.concatenate([fixed, condition])
-        for weight, bias in layers[:-1]:
-            h = jax.nn.relu(weight @ h + bias)
-        weight, bias = layers[-1]
-        return (weight @ h + bias).reshape(3 * self.bins - 1, -1)
+        one = jnp.ones(1, fixed.dtype)
+        h = jnp.concatenate([fixed, condition, one])
+        for layer in layers[:-1]:
+            h = jnp.concatenate([jax.nn.relu(h @ layer), one])
+        return (h @ layers[-1]).reshape(3 * self.bins - 1, -1)
 
 
 def spline(
@@ -111,11 +132,7 @@ def spline(
     >>> bool(jnp.allclose(y, x)), bool(jnp.abs(log_slope).max() < 1e-5)
     (True, True)
     """
-    within = jnp.abs(x) < boundary
-    bend = _Bin.at(jnp.where(within, x, 0.0), raw, boundary, axis=0)
-    position = (jnp.where(within, x, 0.0) - bend.left) / bend.width
-    y, log_slope = bend.forward(position)
-    return jnp.where(within, y, x), jnp.where(within, log_slope, 0.0)
+    return _bent(x, _located(_inside(x, boundary), raw, boundary, 0), boundary)
 
 
 def inverse_spline(
@@ -131,12 +148,27 @@ def inverse_spline(
     >>> bool(jnp.allclose(inverse_spline(spline(x, raw, 5.0)[0], raw, 5.0)[0], x, atol=1e-4))
     True
     """
-    within = jnp.abs(y) < boundary
-    bend = _Bin.at(jnp.where(within, y, 0.0), raw, boundary, axis=1)
-    position = bend.backward(jnp.where(within, y, 0.0) - bend.bottom)
+    inside = _inside(y, boundary)
+    bend = _Bin.at(_located(inside, raw, boundary, 1))
+    position = bend.backward(inside - bend.bottom)
     log_slope = bend.forward(position)[1]
     x = bend.left + bend.width * position
+    within = jnp.abs(y) < boundary
     return jnp.where(within, x, y), jnp.where(within, -log_slope, 0.0)
+
+
+# The forward pass is repeated in the backward pass: it costs less than to keep what it computed.
+@partial(jax.checkpoint, prevent_cse=False, static_argnums=2)
+def _bent(x: Float[Array, " d"], located: Located, boundary: float) -> tuple[Array, Array]:
+    bend = _Bin.at(located)
+    y, log_slope = bend.forward((_inside(x, boundary) - bend.left) / bend.width)
+    within = jnp.abs(x) < boundary
+    return jnp.where(within, y, x), jnp.where(within, log_slope, 0.0)
+
+
+def _inside(x: Float[Array, " d"], boundary: float) -> Float[Array, " d"]:
+    """The coordinates with those beyond the boundary moved to zero."""
+    return jnp.where(jnp.abs(x) < boundary, x, 0.0)
 
 
 class _Bin(eqx.Module):
@@ -149,12 +181,10 @@ class _Bin(eqx.Module):
     slopes: tuple[Array, Array]
 
     @classmethod
-    def at(cls, value: Array, raw: Array, boundary: float, axis: int) -> "_Bin":
-        """Find the bin that holds a value on the axis of x (0) or y (1)."""
-        corner, size, start, end = _located(value, raw, boundary, axis)
+    def at(cls, located: Located) -> "_Bin":
+        corner, size, start, end = located
         return cls(corner[0], corner[1], size[0], size[1], (_slope(start), _slope(end)))
 
-    @jax.checkpoint
     def forward(self, position: Array) -> tuple[Array, Array]:
         """Height and log slope at a position in [0, 1] (their equations 4 and 5)."""
         secant = self.height / self.width
@@ -176,8 +206,8 @@ class _Bin(eqx.Module):
 
 def _locate(
     value: Float[Array, " d"], raw: Float[Array, "parameters d"], boundary: float, axis: int
-) -> tuple[Float[Array, "2 d"], Float[Array, "2 d"], Float[Array, " d"], Float[Array, " d"]]:
-    """Lower left corner and size of each value's bin, and the raw slopes at its ends."""
+) -> Located:
+    """Find the bin that holds each value on the axis of x (0) or y (1)."""
     return _locate_forward(value, raw, boundary, axis)[0]
 
 
@@ -227,26 +257,3 @@ def _slope(raw: Array) -> Array:
     """Positive, and one at zero, as the slope at the boundary is."""
     unit = float(np.log(np.expm1(1 - SMALLEST_SLOPE)))
     return jax.nn.softplus(raw + unit) + SMALLEST_SLOPE
-
-
-def _permutation(rng: np.random.Generator, dim: int) -> np.ndarray:
-    return np.arange(dim)[::-1] if dim == 2 else rng.permutation(dim)
-
-
-def _layers(mlp: eqx.nn.MLP) -> list[tuple[Array, Array | None]]:
-    return [(layer.weight, layer.bias) for layer in mlp.layers]
-
-
-def _stacked(blocks: int, inputs: int, outputs: int, width: int, depth: int) -> eqx.nn.MLP:
-    """A network for each block with all weights zero."""
-    empty = eqx.filter_eval_shape(
-        eqx.nn.MLP, inputs, outputs, width, depth, jax.nn.relu, key=jr.key(0)
-    )
-    return jax.tree.map(
-        lambda leaf: (
-            jnp.asarray(np.zeros((blocks, *leaf.shape), leaf.dtype))
-            if isinstance(leaf, jax.ShapeDtypeStruct)
-            else leaf
-        ),
-        empty,
-    )

@@ -313,7 +313,7 @@ class FlowGuide(EdgeGuide):
         else:
             flow = conditional_flow(key, m * (m - 1), m, self.settings, family)
         affine = _affine(_pair_values(location, m), _pair_values(scale, m))
-        self.bijection = Chain([flow, affine])
+        self.bijection = _chain(flow, affine)
 
     def sample_and_log_prob(
         self, key: PRNGKeyArray, r: Float[Array, " m"]
@@ -345,8 +345,8 @@ class MeanFieldGuide(EdgeGuide):
 
     def __init__(self, m: int, *, location: ArrayLike = 0.0, scale: ArrayLike = 1.0):
         _check_size(m)
-        self.location = _pair_values(location, m)
-        self.log_scale = jnp.log(_pair_values(scale, m))
+        self.location = jax.device_put(_pair_values(location, m))
+        self.log_scale = jax.device_put(np.log(_pair_values(scale, m)))
 
     def sample_and_log_prob(
         self, key: PRNGKeyArray, r: Float[Array, " m"]
@@ -440,11 +440,14 @@ def _redraw(flow: AbstractBijection, key: PRNGKeyArray) -> AbstractBijection:
     def filled(leaves, gain):
         def fill(leaf):
             spread = gain / np.sqrt(leaf.shape[-1])
-            return jnp.asarray(spread * rng.standard_normal(leaf.shape), leaf.dtype)
+            drawn = spread * rng.standard_normal(leaf.shape)
+            return jax.device_put(drawn.astype(leaf.dtype))
 
         return jax.tree.map(lambda x: fill(x) if eqx.is_inexact_array_like(x) else x, leaves)
 
     def redraw(node):
+        if isinstance(node, SplineCoupling):
+            return node.redrawn(rng)
         if not isinstance(node, eqx.nn.MLP):
             return node
         last = len(node.layers) - 1
@@ -458,11 +461,20 @@ def _redraw(flow: AbstractBijection, key: PRNGKeyArray) -> AbstractBijection:
         )
         return eqx.tree_at(lambda mlp: mlp.layers, node, layers)
 
-    return jax.tree.map(redraw, flow, is_leaf=lambda node: isinstance(node, eqx.nn.MLP))
+    networks = (SplineCoupling, eqx.nn.MLP)
+    return jax.tree.map(redraw, flow, is_leaf=lambda node: isinstance(node, networks))
 
 
-# Eagerly, each of its operations would compile on its own.
-_affine = eqx.filter_jit(Affine)
+def _affine(location: Float[np.ndarray, " D"], scale: Float[np.ndarray, " D"]) -> Affine:
+    """flowjax's layer with its parameters set by NumPy: JAX would compile each operation."""
+    empty = eqx.filter_eval_shape(Affine, location, scale)
+    set_to = jax.device_put((location, (np.log(np.expm1(scale)),)))
+    return eqx.tree_at(lambda affine: (affine.loc, affine.scale.args), empty, set_to)
+
+
+def _chain(*parts: AbstractBijection) -> Chain:
+    """flowjax's chain, whose check of shapes would evaluate every parameter."""
+    return eqx.tree_at(lambda c: c.bijections, eqx.filter_eval_shape(Chain, parts), parts)
 
 
 def _centred(r: Float[Array, " m"]) -> Float[Array, " m"]:
@@ -473,9 +485,9 @@ def _standard_normal(z: Float[Array, " D"]) -> Float[Array, ""]:
     return jax.scipy.stats.norm.logpdf(z).sum()
 
 
-def _pair_values(value: ArrayLike, m: int) -> Float[Array, " D"]:
+def _pair_values(value: ArrayLike, m: int) -> Float[np.ndarray, " D"]:
     full = np.broadcast_to(np.asarray(value, np.float32), (m, m))
-    return jnp.asarray(full[~np.eye(m, dtype=bool)])
+    return full[~np.eye(m, dtype=bool)]
 
 
 # Without its first cell, a flattened m × m matrix is (m − 1) × (m + 1) with the rest of the

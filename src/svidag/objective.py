@@ -137,11 +137,14 @@ def _draws(networks, beliefs, rows, r, soft_masks, key, relaxing):
 
     def by_node(A):
         """The three terms of the bound that depend on the graph, [3, m, K]."""
-        guide = networks.mechanism.guide(A)
-        theta = guide.sample(key_theta)
-        scale = rows.values.shape[0] / relaxing.batch
-        log_likelihood = scale * networks.mechanism.log_likelihood(theta, A, x, observed)
-        kl = networks.mechanism.kl(guide)
+        with jax.named_scope("hypernetwork"):
+            guide = networks.mechanism.guide(A)
+            theta = guide.sample(key_theta)
+        with jax.named_scope("network"):
+            scale = rows.values.shape[0] / relaxing.batch
+            log_likelihood = scale * networks.mechanism.log_likelihood(theta, A, x, observed)
+        with jax.named_scope("prior"):
+            kl = networks.mechanism.kl(guide)
         return jnp.stack([log_likelihood, -kl.weights, -kl.noise])
 
     if relaxing.edge_gradient == "difference":
@@ -186,7 +189,10 @@ def _edge_terms(guide, beliefs, r, key):
     if isinstance(guide, BernoulliGuide):
         log_prior = guide.expected_log_prior(beliefs.alpha, beliefs.beta)
         return guide.sample(key, r), log_prior, guide.entropy()
-    gamma, log_q = guide.sample_and_log_prob(key, r)
-    density = logistic_beta_log_density(gamma, beliefs.alpha, beliefs.beta)
-    off = ~jnp.eye(len(r), dtype=bool)
-    return gamma, jnp.sum(jnp.where(off, density, jnp.zeros((), density.dtype))), -log_q
+    with jax.named_scope("flow"):
+        gamma, log_q = guide.sample_and_log_prob(key, r)
+    with jax.named_scope("prior"):
+        density = logistic_beta_log_density(gamma, beliefs.alpha, beliefs.beta)
+        off = ~jnp.eye(len(r), dtype=bool)
+        log_prior = jnp.sum(jnp.where(off, density, jnp.zeros((), density.dtype)))
+    return gamma, log_prior, -log_q

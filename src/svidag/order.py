@@ -42,13 +42,14 @@ def hard_mask(r: Float[Array, "*batch m"]) -> Float[Array, "*batch m m"]:
     return (r[..., :, None] > r[..., None, :]).astype(r.dtype)
 
 
+@jax.custom_jvp
 def straight_through(
     hard: Float[Array, "*shape"], soft: Float[Array, "*shape"]
 ) -> Float[Array, "*shape"]:
     """Join the value of `hard`, to the bit, with the derivative of `soft` (the paper's A_ST).
 
-    Written as ``sg(hard) + (soft − sg(soft))``: the bracket is exactly zero, whereas
-    ``soft + sg(hard − soft)`` may round.
+    As a rule for the derivative, not as ``sg(hard) + (soft − sg(soft))``, so that what is computed
+    from the value need not wait for `soft`.
 
     Examples
     --------
@@ -57,7 +58,13 @@ def straight_through(
     >>> float(half(jnp.array(0.7))), float(jax.grad(half)(jnp.array(0.7)))
     (1.0, 0.5)
     """
-    return jax.lax.stop_gradient(hard) + (soft - jax.lax.stop_gradient(soft))
+    del soft
+    return hard
+
+
+@straight_through.defjvp
+def _straight_through_jvp(primals, tangents):
+    return straight_through(*primals), tangents[1]
 
 
 @dataclass(frozen=True)

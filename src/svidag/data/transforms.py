@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 import numpy as np
+import pandas as pd
 from jaxtyping import Float64
 from scipy.special import ndtri
-from scipy.stats import rankdata
 
 from svidag.data.columns import closest, listing, show
 
@@ -33,7 +33,8 @@ def rank_gaussian(column: Column, name: str) -> Column:
     """
     finite = np.isfinite(column)
     result = column.copy()
-    result[finite] = ndtri((rankdata(column[finite]) - 0.5) / max(finite.sum(), 1))
+    ranks = pd.Series(column[finite]).rank().to_numpy()
+    result[finite] = ndtri((ranks - 0.5) / max(finite.sum(), 1))
     return result
 
 

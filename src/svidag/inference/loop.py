@@ -20,6 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from svidag import noise
 from svidag.inference.checkpoint import Checkpoint
 from svidag.inference.progress import Meter
 
@@ -123,8 +124,8 @@ def run(
     title: str = "fit",
 ) -> Outcome[State]:
     """Run an algorithm from the start, or from its checkpoint, to the end of its schedule."""
-    key = jax.random.key(seed)
-    state = algorithm.init(jax.random.fold_in(key, 2**32 - 1))
+    key = noise.seeded(seed, 0)
+    state = algorithm.init(noise.seeded(seed, 1))
     done, trace = 0, {}
     saved = checkpoint.load(state) if checkpoint else None
     if saved:

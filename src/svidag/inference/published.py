@@ -20,6 +20,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from svidag import noise
 from svidag.guide import FAMILIES, BernoulliGuide, FlowGuide, MeanFieldGuide
+from svidag.inference.descent import Rule, adam, descend, guarded
 from svidag.inference.loop import REJECTIONS, Algorithm
 from svidag.inference.stein import Stein, direction, linearise
 from svidag.mechanisms.mlp import MLPMechanism
@@ -185,7 +186,7 @@ class Published(Algorithm[State]):
     @classmethod
     def build(cls, rows: Rows, beliefs: Beliefs, settings: Settings, seed: int) -> Published:
         """Prepare the algorithm with networks drawn by the seed."""
-        return cls(rows, beliefs, _networks(jax.random.key(seed), beliefs, settings), settings)
+        return cls(rows, beliefs, _networks(seed, beliefs, settings), settings)
 
     def complete(self, networks: Networks) -> Networks:
         """Trained parameters put back into the networks' structure."""
@@ -198,14 +199,15 @@ class Published(Algorithm[State]):
         scale = self.settings.potential_scale
         if self.settings.orders == "gaussian":
             unit = float(np.log(np.expm1(scale)))
-            orders = GaussianOrders(*jnp.asarray([[0.0] * m, [unit] * m], jnp.float32))
+            orders = GaussianOrders(
+                *jax.device_put([np.zeros(m, np.float32), np.full(m, unit, np.float32)])
+            )
         else:
             drawn = scale * _antithetic(key, self.settings.particles, m)
-            orders = jnp.asarray(feasible_potentials(drawn, np.asarray(self.beliefs.required)))
-        # Under jit: op by op, optax's start compiles a kernel for every leaf.
-        optimiser: Any = jax.jit(_optimiser(self.settings).init)(networks)
-        order_optimiser: Any = jax.jit(_order_optimiser(self.settings).init)(orders)
-        none = jnp.zeros((), jnp.int32)
+            orders = jax.device_put(feasible_potentials(drawn, np.asarray(self.beliefs.required)))
+        optimiser: Any = _optimiser(self.settings).init(networks)
+        order_optimiser: Any = _order_optimiser(self.settings).init(orders)
+        none = jax.device_put(np.int32(0))
         return State(orders, networks, optimiser, order_optimiser, none, none)
 
     def step(self, state: State, key: Array) -> tuple[State, dict[str, Array]]:
@@ -215,23 +217,29 @@ class Published(Algorithm[State]):
         else:
             gradients = self._stein(state.networks, state.orders, key, self._tau(state.count))
         networks_gradient, orders_gradient, info = gradients
-        finite = jnp.isfinite(info["bound"]) & _finite(networks_gradient) & _finite(orders_gradient)
+        with jax.named_scope("optimiser"):
+            state = self._follow(state, networks_gradient, orders_gradient, info["bound"])
+        return state, {**info, REJECTIONS: state.rejected}
 
-        networks, optimiser = _descend(
-            _optimiser(self.settings), networks_gradient, state.optimiser, state.networks
+    def _follow(
+        self, state: State, networks_gradient: Any, orders_gradient: Any, bound: Array
+    ) -> State:
+        finite = jnp.isfinite(bound) & _finite(networks_gradient) & _finite(orders_gradient)
+        networks, optimiser = descend(
+            _optimiser(self.settings), networks_gradient, state.optimiser, state.networks, finite
         )
-        orders, order_optimiser = _descend(
-            _order_optimiser(self.settings), orders_gradient, state.order_optimiser, state.orders
+        orders, order_optimiser = descend(
+            _order_optimiser(self.settings),
+            orders_gradient,
+            state.order_optimiser,
+            state.orders,
+            finite,
         )
         if not isinstance(state.orders, GaussianOrders):
             possible = jax.vmap(self.beliefs.feasible)(orders)
             orders = jnp.where(possible[:, None], orders, state.orders)
-        count, none = state.count + 1, jnp.zeros((), jnp.int32)
-        proposed = State(orders, networks, optimiser, order_optimiser, count, none)
-        kept = eqx.tree_at(lambda s: (s.count, s.rejected), state, (count, state.rejected + 1))
-        # Selected leaf by leaf: under a conditional XLA would copy the state and use one core.
-        state = jax.tree.map(lambda new, old: jnp.where(finite, new, old), proposed, kept)
-        return state, {**info, REJECTIONS: state.rejected}
+        rejected = jnp.where(finite, 0, state.rejected + 1)
+        return State(orders, networks, optimiser, order_optimiser, state.count + 1, rejected)
 
     @property
     def figures(self) -> tuple[str, ...]:
@@ -260,7 +268,8 @@ class Published(Algorithm[State]):
             relaxation = relax(r, tau, s.sinkhorn)
             return relaxation.mask, relaxation.row_error
 
-        features = linearise(relaxed, r, has_aux=True)
+        with jax.named_scope("order"):
+            features = linearise(relaxed, r, has_aux=True)
 
         def objective(networks, r, masks):
             total, aux = self._bound(networks, r, masks, key)
@@ -269,9 +278,11 @@ class Published(Algorithm[State]):
         gradient, aux = jax.grad(objective, argnums=(0, 1, 2), has_aux=True)(
             networks, r, features.values
         )
-        per_particle = len(r) * (gradient[1] + features.pull(gradient[2]))
-        scores = per_particle - r / s.potential_scale**2
-        move = direction(scores, features, Stein(score_clip=s.particle_clip))
+        with jax.named_scope("order"):
+            per_particle = len(r) * (gradient[1] + features.pull(gradient[2]))
+        with jax.named_scope("kernel"):
+            scores = per_particle - r / s.potential_scale**2
+            move = direction(scores, features, Stein(score_clip=s.particle_clip))
         info = _info(*aux) | {
             "bandwidth": move.bandwidth,
             "clipped": move.clipped,
@@ -331,13 +342,12 @@ def _antithetic(key: Array, count: int, m: int) -> Float[np.ndarray, "K m"]:
     return np.stack([half, -half], axis=1).reshape(-1, m)[:count]
 
 
-def _networks(key: Array, beliefs: Beliefs, s: Settings) -> Networks:
-    key_edges, key_mechanism = jax.random.split(key)
+def _networks(seed: int, beliefs: Beliefs, s: Settings) -> Networks:
     m = len(beliefs.alpha)
     odds = np.log(np.asarray(beliefs.alpha) / np.asarray(beliefs.beta))
     start = np.where(np.eye(m, dtype=bool), np.float32(0), odds)
     if s.edges == "bernoulli":
-        edges = BernoulliGuide(jnp.asarray(start))
+        edges = BernoulliGuide(jax.device_put(start))
     elif s.edges == "mean-field":
         edges = MeanFieldGuide(m, location=start)
     else:
@@ -349,43 +359,24 @@ def _networks(key: Array, beliefs: Beliefs, s: Settings) -> Networks:
             boundary=s.boundary,
             width=s.width,
             location=start,
-            key=key_edges,
+            key=noise.seeded(seed, 2),
         )
     mechanism = MLPMechanism(
-        m, hidden=s.hidden, hyper=s.hyper, condition=s.condition, key=key_mechanism
+        m, hidden=s.hidden, hyper=s.hyper, condition=s.condition, key=noise.seeded(seed, 3)
     )
     return Networks(edges, mechanism)
 
 
-def _descend(
-    transformation: optax.GradientTransformation, gradient: Any, state: Any, at: Any
-) -> tuple[Any, Any]:
-    with jax.numpy_dtype_promotion("standard"):  # optax raises floats to integer powers
-        updates, state = transformation.update(gradient, state, at)
-        return optax.apply_updates(at, updates), state
+def _optimiser(s: Settings) -> Rule:
+    return guarded(s.optimiser) if s.optimiser else adam(s.learning_rate, s.gradient_clip)
 
 
-def _optimiser(s: Settings) -> optax.GradientTransformation:
-    return s.optimiser or optax.chain(_shorten(s.gradient_clip), optax.adam(s.learning_rate))
-
-
-def _shorten(largest: float) -> optax.GradientTransformation:
-    """Clip the global norm, by one factor that fuses into what follows.
-
-    `optax.clip_by_global_norm` divides every leaf, which XLA does in passes of their own.
-    """
-
-    def shorten(gradient, _):
-        factor = jnp.minimum(largest / optax.tree.norm(gradient), 1.0)
-        return jax.tree.map(lambda leaf: factor * leaf, gradient)
-
-    return optax.stateless(shorten)
-
-
-def _order_optimiser(s: Settings) -> optax.GradientTransformation:
+def _order_optimiser(s: Settings) -> Rule:
     if s.particle_optimiser is not None:
-        return s.particle_optimiser
-    return optax.sgd(s.particle_rate) if s.orders == "stein" else optax.adam(s.learning_rate)
+        return guarded(s.particle_optimiser)
+    if s.orders == "stein":
+        return guarded(optax.sgd(s.particle_rate))
+    return adam(s.learning_rate, float("inf"))
 
 
 def _info(terms, edges) -> dict[str, Array]:

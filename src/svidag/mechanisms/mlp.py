@@ -152,12 +152,12 @@ class MLPMechanism(eqx.Module):
         sizes = (m if condition == "column" else m * m, *hyper)
         d = sum(prod(shape) for shape in _shapes(self.widths)) + 1
         *kernels, head = _lecun_normal(key, [(m, *size) for size in pairwise((*sizes, d))])
-        self.trunk_weights = tuple(kernels)
-        self.trunk_biases = tuple(jnp.asarray(np.zeros((m, s), np.float32)) for s in hyper)
+        self.trunk_weights = tuple(jax.device_put(kernels))
+        self.trunk_biases = tuple(jax.device_put(np.zeros((m, s), np.float32)) for s in hyper)
         # Heads keep their bias as a last row, which is one large kernel less in either direction.
         bias = np.zeros((m, 1, d), np.float32)
-        self.mean_head = jnp.asarray(np.concatenate([head, bias], axis=1))
-        self.scale_head = jnp.asarray(np.concatenate([0 * head, bias - 2], axis=1))
+        self.mean_head = jax.device_put(np.concatenate([head, bias], axis=1))
+        self.scale_head = jax.device_put(np.concatenate([0 * head, bias - 2], axis=1))
 
     def guide(self, A: Float[Array, "*K m m"]) -> ParameterGuide:
         """q(θ, log σ | A) with σ_φ = softplus(ρ_φ) + floor."""
@@ -241,12 +241,11 @@ def _shapes(widths: tuple[int, ...]) -> list[tuple[int, ...]]:
 
 def _lecun_normal(
     key: PRNGKeyArray, shapes: list[tuple[int, int, int]]
-) -> list[Float[Array, "m _ _"]]:
+) -> list[Float[np.ndarray, "m _ _"]]:
     """Draw stacks of kernels with variance one over the fan-in."""
     # By NumPy, because JAX would compile a random kernel for each shape, seconds at m = 50.
     generator = np.random.default_rng(np.asarray(jr.key_data(key)).astype(np.uint64))
-    scaled = (generator.standard_normal(s, np.float32) / np.float32(s[1] ** 0.5) for s in shapes)
-    return [jnp.asarray(kernel) for kernel in scaled]
+    return [generator.standard_normal(s, np.float32) / np.float32(s[1] ** 0.5) for s in shapes]
 
 
 def _over_graphs(bias: Float[Array, "m h"], like: Array) -> Array:

@@ -8,7 +8,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import jax.numpy as jnp
+import jax
+import numpy as np
 
 from svidag.inference.checkpoint import Checkpoint
 from svidag.inference.fitted import GuideLaw, NetworkLaw
@@ -83,16 +84,11 @@ def _settings(given: dict[str, Any]) -> Settings:
 
 
 def _rows(problem: Problem) -> Rows:
-    return Rows(
-        jnp.asarray(problem.data.values, jnp.float32), jnp.asarray(~problem.data.intervened)
-    )
+    values = np.asarray(problem.data.values, np.float32)
+    return Rows(*jax.device_put((values, ~problem.data.intervened)))
 
 
 def _beliefs(problem: Problem) -> Beliefs:
     prior = problem.prior
-    return Beliefs(
-        jnp.asarray(prior.alpha, jnp.float32),
-        jnp.asarray(prior.beta, jnp.float32),
-        jnp.asarray(prior.allowed),
-        jnp.asarray(prior.required),
-    )
+    alpha, beta = np.asarray([prior.alpha, prior.beta], np.float32)
+    return Beliefs(*jax.device_put((alpha, beta, prior.allowed, prior.required)))
