@@ -106,8 +106,7 @@ def fit(
 ) -> None:
     """Find the posterior over causal graphs of a table and save it in a directory.
 
-    A run that was interrupted goes on where it stopped when the same command, or `svidag fit` with
-    its directory, is given again.
+    To go on with an interrupted run, repeat the command or give `svidag fit` its directory.
     """
     asked = {
         "knowledge": None if knowledge is None else _absolute(knowledge),
