@@ -285,3 +285,24 @@ def test_transformed_columns_keep_their_transformed_units():
     np.testing.assert_allclose(found.draws, same.draws, rtol=1e-9)
     assert "log(a)" in repr(found)
     assert "log" not in repr(same)
+
+
+@pytest.mark.parametrize("hidden", [(5, 4), ()], ids=["network", "line"])
+def test_parameters_of_networks_are_in_the_units_of_the_table(hidden):
+    scaling = Scaling(centre=np.array([5.0, 0.1, -3.0, 2.0]), scale=np.array([10.0, 0.2, 3.0, 1.0]))
+    mechanism = MLPMechanism(4, hidden=hidden, key=jax.random.key(1))
+    law = NetworkLaw(Networks(BernoulliGuide(jnp.zeros((4, 4))), mechanism), scaling)
+    A, n = graph("ac", "bc", "cd"), 6
+    drawn = law.parameters(A, n, seed=3)
+    rows = scaling.invert(np.random.default_rng(0).standard_normal((n, 7, 4)))
+    noise = np.random.default_rng(1).standard_normal((n, 7, 4))
+    for j in range(4):
+        alone = np.repeat(np.arange(4)[None] == j, n, axis=0)
+        expected = law.draw(np.repeat(A[None], n, axis=0), 3).propagate(rows, noise, alone)
+        h = rows
+        for layer in range(len(hidden) + 1):
+            h = np.tanh(h) if layer else h
+            h = h @ drawn[f"weights[{layer}]"][:, j] + drawn[f"biases[{layer}]"][:, None, j]
+        ours = h[..., 0] + drawn["noise_sd"][:, None, j] * noise[..., j]
+        np.testing.assert_allclose(ours, expected[..., j], rtol=1e-4, atol=1e-4 * scaling.scale[j])
+    assert not drawn["weights[0]"][:, 2, [2, 3]].any()  # no parents of c

@@ -161,3 +161,24 @@ def test_a_posterior_without_its_problem_is_reported(posterior, tmp_path):
     assert "Be careful" in text
     assert 'id="beliefs"' not in text
     assert 'id="data"' not in text
+
+
+@pytest.mark.filterwarnings("ignore::svidag.FitWarning")
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"orders": 20, "chains": 2},
+        {"edges": "mean-field", "chains": 2, "steps": 4, "rounds": 4, "look": 2, "sweeps": 2},
+    ],
+    ids=["table", "guide"],
+)
+def test_every_figure_of_a_fit_is_in_plain_words(settings):
+    x = np.random.default_rng(0).standard_normal((40, 3))
+    fitted = svidag.fit(x, mechanism="linear", progress=False, **settings)
+    shown = set(sections.LABELS) | set(sections.ELSEWHERE)
+    assert set(fitted.diagnostics) <= shown
+    figures = dict(sections.figures(fitted))
+    assert figures["How the fit ended"] in sections.WORDS["status"].values()
+    assert "–" not in figures.values()  # what is not there is left out
+    names = [chart.name for chart in sections.charts(fitted)]
+    assert ("Bound while the guide was trained" in names) == ("edges" in settings)

@@ -216,3 +216,32 @@ def test_interventions_add_their_assumption():
 
 def test_many_names_are_cut():
     assert verdict._some("abcdef") == "‘a’, ‘b’, ‘c’, ‘d’ and 2 more"
+
+
+def test_full_tables_are_told(exact):
+    facts = {**CHAINS, "half_disagreement": 0.0}
+    (reason,) = [
+        r for r in judge(with_facts(exact, **facts, crowded=3)).reasons if "room" in r.text
+    ]
+    assert reason.level is Level.CAREFUL
+    assert reason.text.startswith("3 possible arrows")
+    assert judge(with_facts(exact, **facts, crowded=0)).level is Level.TRUST
+
+
+@pytest.mark.parametrize(
+    ("spread", "missing", "level", "word"),
+    [
+        (0.2, 0.1, Level.TRUST, "well enough"),
+        (3.0, 0.1, Level.CAREFUL, "3.0 nats"),
+        (0.2, 9.0, Level.CAREFUL, "shun"),
+        (float("nan"), 0.1, Level.CAREFUL, "stick"),
+    ],
+)
+def test_guides_are_judged_by_what_they_know(exact, spread, missing, level, word):
+    facts = {"method": "svi-dag", "preset": "default", "mechanism": "linear"}
+    facts |= {"half_disagreement": 0.0, "fallback": "too wide"}
+    facts |= {"estimate_spread": spread, "kept_missing": missing}
+    found = judge(with_facts(exact, **facts))
+    assert found.level is level
+    assert any(word in reason.text for reason in found.reasons)
+    assert any("did not fit" in reason.text for reason in found.reasons)

@@ -145,6 +145,20 @@ def test_the_matrix_is_legible_or_not_there(width, numbered):
     assert ("1 a rather long name" in lines) == bool(numbered)
 
 
+@pytest.mark.parametrize("saved", [True, False])
+def test_an_interrupted_fit_says_how_it_goes_on(table, tmp_path, monkeypatch, saved):
+    def interrupted(*_, checkpoint, **__):
+        if saved:
+            checkpoint.write_bytes(b"")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(svidag, "fit", interrupted, raising=False)
+    told = "what was done is saved" if saved else "nothing to save yet"
+    refused(130, told, "fit", table, "-o", tmp_path / "my run")
+    assert f"svidag fit '{tmp_path / 'my run'}'" in run("fit", tmp_path / "my run").stderr
+    assert ("Going on" in run("fit", tmp_path / "my run").stderr) == saved
+
+
 def test_json_is_for_programs(table, finished):
     content = json.loads(done("fit", table, "-o", finished, *QUICK, "--json").stdout)
     saved = svidag.load(finished / "posterior.svidag")

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 from scipy.stats import norm
 
-from svidag.data import AuditError, Dataset, Finding, Scaling
+from svidag.data import AuditError, Dataset, Finding, Scaling, row_groups
 
 FRAME = pd.DataFrame({"PKA": [1.0, 2.0, 4.0, 8.0], "Akt": [3, 1, 2, 5], "on": [True, False] * 2})
 
@@ -394,3 +394,14 @@ def test_an_audit_error_survives_pickling_with_its_findings():
     again = pickle.loads(pickle.dumps(error))
     assert again.findings == error.findings
     assert str(again) == "data has 2 problems:\n- first\n- second"
+
+
+@pytest.mark.parametrize("share", [0.0, 0.05, 0.5, 1.0])
+@pytest.mark.parametrize("n", [1, 7, 9, 200])
+def test_groups_of_rows_are_the_distinct_columns(share, n):
+    rng = np.random.default_rng(n)
+    mask = (rng.random((n, 4)) < share)[:, [0, 1, 0, 2, 1, 3]]
+    masks, group = row_groups(mask)
+    expected, inverse = np.unique(~mask, axis=1, return_inverse=True)
+    np.testing.assert_array_equal(masks, expected)
+    np.testing.assert_array_equal(group, inverse.reshape(-1))

@@ -195,3 +195,23 @@ def test_missing_values_in_a_file_are_found_by_the_audit(write):
     data = Dataset.from_any(write("a,b\n1,2\n2,\n5,1\n4,4\n"))
     with pytest.raises(AuditError, match=r"1 missing value in column 'b', row 1 "):
         data.audit()
+
+
+@pytest.mark.parametrize(
+    "text", ["a;b\n1,5;2\n2,5;3\n", "a, b;c\n1;2\n3;4\n", "a, b;c\n1,0;2,0\n3,0;4,0\n"]
+)
+def test_another_separator_is_recognised_and_advice_given(write, text):
+    with pytest.raises(ValueError, match=r"It seems to be separated by ';': save it with ','"):
+        Dataset.from_any(write(text))
+
+
+def test_decimal_commas_are_recognised(write):
+    with pytest.raises(ValueError, match=r"'1,5' in row 0 .*write decimals with a point"):
+        Dataset.from_any(write('a,b\n"1,5",2\n"2,5",3\n'))
+    with pytest.raises(ValueError, match=r"'one' in row 0 .*convert, encode or drop"):
+        Dataset.from_any(write("a,b\none,2\ntwo,3\n"))
+
+
+def test_a_ragged_file_gets_no_wrong_advice(write):
+    with pytest.raises(ValueError, match=r"one for each column name$"):
+        Dataset.from_any(write("a,b\n1,2\n3\n"))

@@ -6,6 +6,7 @@ import dataclasses
 import inspect
 import json
 import os
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -105,8 +106,7 @@ def fit(
 ) -> None:
     """Find the posterior over causal graphs of a table and save it in a directory.
 
-    A run that was interrupted goes on where it stopped when the same command, or `svidag fit` with
-    its directory, is given again.
+    To go on with an interrupted run, repeat the command or give `svidag fit` its directory.
     """
     asked = {
         "knowledge": None if knowledge is None else _absolute(knowledge),
@@ -129,6 +129,8 @@ def fit(
         if run.finished and not restart:
             note(f"The run in {run.path} is finished; --restart would repeat it.")
         else:
+            if run.checkpoint.exists() and not restart:
+                note(f"Going on with the run in {run.path}.")
             with run.running(request, restart=restart):
                 _run(run, request, False if quiet or as_json else None)
         _tell(run, as_json)
@@ -137,7 +139,13 @@ def fit(
 def _run(run: RunDirectory, request: Request, progress: Any) -> None:
     from svidag.export import write
 
-    posterior = request.fit(run.checkpoint, progress)
+    try:
+        posterior = request.fit(run.checkpoint, progress)
+    except KeyboardInterrupt:
+        saved = run.checkpoint.exists()
+        kept = "what was done is saved" if saved else "there was nothing to save yet"
+        told = f"interrupted; {kept}. `svidag fit {shlex.quote(str(run.path))}` goes on."
+        raise KeyboardInterrupt(told) from None
     write(posterior, run.edges)
     posterior.save(run.result)
     run.checkpoint.unlink(missing_ok=True)
@@ -165,7 +173,8 @@ def _tell(run: RunDirectory, as_json: bool) -> None:
     screen.print(strongest_table(posterior))
     for line in verdict_lines(judged):
         tell(line)
-    note(f"Saved in {run.path}. `svidag report {run.path}` makes a page to read.")
+    place = shlex.quote(str(run.path))
+    note(f"Saved in {run.path}. `svidag report {place}` makes a page to read.")
 
 
 def _new(run: RunDirectory, asked: Request, restart: bool) -> Request:

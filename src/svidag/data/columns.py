@@ -113,9 +113,11 @@ def _float_objects(column: pd.Series, name: str, source: str) -> Float64[np.ndar
 def _not_numeric(column: pd.Series, name: str, source: str) -> ValueError:
     row = _first_offender(column)
     example = "" if row is None else f": {show(column.iloc[row])} in row {row} (counting from 0)"
+    comma = row is not None and reads_as_number(str(column.iloc[row]).replace(",", ".", 1))
+    advice = "write decimals with a point" if comma else "convert, encode or drop the column"
     return ValueError(
         f"{source} has non-numeric values in column {show(name)} (dtype {column.dtype})"
-        f"{example}; expected numbers: convert, encode or drop the column"
+        f"{example}; expected numbers: {advice}"
     )
 
 

@@ -5,6 +5,7 @@ import csv
 import importlib
 import os
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
 from typing import IO, Any
@@ -15,6 +16,8 @@ from svidag.data.columns import MISSING_WORDS, column_names, listing, reads_as_n
 
 DELIMITERS = MappingProxyType({".csv": ",", ".tsv": "\t"})
 PARQUET = (".parquet", ".pq")
+MARKS = ";\t,|"
+"""Separators in use."""
 BLOCK = 1 << 24
 
 
@@ -100,10 +103,10 @@ def _header(path: Path, delimiter: str) -> tuple[str, ...]:
     if header is None:
         raise ValueError(f"data file {path} is empty; expected a row of column names, then numbers")
     names = column_names(header, f"data file {path}")
-    if len(names) == 1 and any(mark in names[0] for mark in ";\t,|"):
+    if len(names) == 1 and any(mark in names[0] for mark in MARKS):
         raise ValueError(
             f"data file {path} has the single column {show(names[0])}; "
-            f"expected fields separated by {delimiter!r}"
+            f"expected fields separated by {delimiter!r}{_advice(path, delimiter)}"
         )
     if all(map(reads_as_number, names)) and not all(name.strip().isdigit() for name in names):
         raise ValueError(
@@ -154,7 +157,21 @@ def _require_rectangle(path: Path, delimiter: str, width: int) -> None:
                 raise ValueError(
                     f"data file {path} is ragged: row {row} (counting from 0 after the header) "
                     f"has {len(fields)} fields; expected {width}, one for each column name"
+                    f"{_advice(path, delimiter)}"
                 )
+
+
+def _advice(path: Path, delimiter: str) -> str:
+    """What to do about a file whose first rows are regular with another separator."""
+    for mark in MARKS.replace(delimiter, ""):
+        with path.open(encoding="utf-8-sig", newline="") as handle:
+            widths = {len(row) for row in islice(_rows(path, handle, mark), 5)}
+        if len(widths) == 1 and max(widths) > 1:
+            return (
+                f". It seems to be separated by {mark!r}: save it with {delimiter!r} and decimal "
+                f"points, or give svidag.fit pandas.read_csv(..., sep={mark!r}, decimal=',')"
+            )
+    return ""
 
 
 def _numbers_in_text(column: pd.Series) -> pd.Series:

@@ -5,7 +5,7 @@ from collections.abc import Hashable, Sequence
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Bool
+from jaxtyping import Bool, Int
 
 from svidag.data.columns import MISSING_WORDS, closest, column_names, show
 
@@ -110,3 +110,23 @@ def _booleans(frame: pd.DataFrame, names: Sequence[str]) -> Bool[np.ndarray, "N 
             )
         mask[:, j] = column.to_numpy(dtype=bool)
     return mask
+
+
+def row_groups(
+    intervened: Bool[np.ndarray, "N m"],
+) -> tuple[Bool[np.ndarray, "N groups"], Int[np.ndarray, " m"]]:
+    """Return the distinct columns of the negated mask, sorted, and which of them each column has.
+
+    Variables of a group were left alone in the same rows. It is what ``np.unique`` gives, which
+    needs half a minute for a million rows.
+
+    Examples
+    --------
+    >>> masks, group = row_groups(np.array([[True, False, True], [False, False, False]]))
+    >>> masks.T.tolist(), group.tolist()
+    ([[False, True], [True, True]], [0, 1, 0])
+    """
+    packed = [np.packbits(~column).tobytes() for column in intervened.T]
+    distinct = sorted(set(packed))
+    first = [packed.index(content) for content in distinct]
+    return ~intervened[:, first], np.array([distinct.index(content) for content in packed])

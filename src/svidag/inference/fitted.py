@@ -96,7 +96,7 @@ def _draw(guide: EdgeGuide | BernoulliGuide, beliefs: Beliefs, r: Array, key_dat
 
 @dataclass(frozen=True, eq=False)
 class NetworkLaw(MechanismLaw):
-    """q(θ | A) from the hypernetwork, with predictions in the units of the table."""
+    """q(θ | A) from the hypernetwork, in the units of the table."""
 
     networks: Networks
     scaling: Scaling | None
@@ -104,12 +104,24 @@ class NetworkLaw(MechanismLaw):
     def parameters(
         self, graph: UInt8[np.ndarray, "m m"], n: int, seed: int
     ) -> dict[str, np.ndarray]:
-        """Weights, biases and log noise scales of all nodes, for standardised variables."""
+        """`weights[l]` [n, m, in, out] and `biases[l]` [n, m, out] of layer l, `noise_sd` [n, m].
+
+        The network of node j takes the measured values x of all variables; what is no parent of j
+        has the weight 0. Layers but the last end in tanh.
+        """
         keys = jax.random.split(_key(seed), n)
-        drawn = draw_parameters(self.networks.mechanism, jnp.asarray(graph, jnp.float32), keys)
-        return {
-            jax.tree_util.keystr(path).lstrip("."): np.asarray(leaf)
-            for path, leaf in jax.tree.leaves_with_path(drawn)
+        mechanism = self.networks.mechanism
+        drawn = draw_parameters(mechanism, jnp.asarray(graph, jnp.float32), keys)
+        weights = [np.asarray(weight, float) for weight in drawn.weights]
+        biases = [np.asarray(bias, float) for bias in drawn.biases]
+        weights[0] *= graph.T[:, :, None]
+        sd = np.sqrt(np.asarray(mechanism.noise_variance(drawn), float))
+        if self.scaling is not None:
+            _to_table_units(weights, biases, self.scaling)
+            sd *= self.scaling.scale
+        layers = {"weights": weights, "biases": biases}
+        return {f"{name}[{at}]": x for name in layers for at, x in enumerate(layers[name])} | {
+            "noise_sd": sd
         }
 
     def draw(
@@ -125,3 +137,20 @@ class NetworkLaw(MechanismLaw):
 
 def _key(seed: int) -> Array:
     return jax.random.fold_in(jax.random.key(seed), _STREAM)
+
+
+def _to_table_units(
+    weights: list[Float[np.ndarray, "n m _ _"]],
+    biases: list[Float[np.ndarray, "n m _"]],
+    scaling: Scaling,
+) -> None:
+    """Let networks between standardised variables, f(z), work on measured ones, in place.
+
+    c_j + s_j f_j((x − c) / s): the first layer takes up the scaling of the parents, the last one
+    that of the node.
+    """
+    weights[0] /= scaling.scale[:, None]
+    biases[0] -= np.einsum("njih,i->njh", weights[0], scaling.centre)
+    weights[-1] *= scaling.scale[:, None, None]
+    biases[-1] *= scaling.scale[:, None]
+    biases[-1] += scaling.centre[:, None]

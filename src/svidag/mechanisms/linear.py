@@ -23,6 +23,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 from scipy.special import gammaln
 
+from svidag.data import row_groups
 from svidag.mechanisms.local import LocalScores
 
 _BATCH_ELEMENTS = 4_000_000  # matrix entries factorised at once: 32 MB
@@ -81,14 +82,14 @@ class LinearGaussian(LocalScores):
             )
         if intervened is None:
             intervened = np.zeros(values.shape, dtype=bool)
-        masks, group = np.unique(~intervened, axis=1, return_inverse=True)
+        masks, group = row_groups(intervened)
         t = mean_weight * (weight - m - 1) / (mean_weight + 1)
         scatter = np.stack(
             [_posterior_scale(values[mask], mean_weight, t) for mask in masks.T], axis=0
         )
         rows = masks.sum(axis=0)
         mean = masks.T.astype(float) @ values / (rows + mean_weight)[:, None]
-        return cls(scatter, mean, rows, group.reshape(-1), float(mean_weight), weight)
+        return cls(scatter, mean, rows, group, float(mean_weight), weight)
 
     @property
     def m(self) -> int:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float
 
+from svidag.data import row_groups
 from svidag.graph import cpdags
 from svidag.posterior import DRAWS, ClassProbabilities, Posterior
 from svidag.problem import Problem
@@ -160,10 +161,9 @@ def _told(
         return np.zeros((m, m), dtype=bool), np.zeros((m, m), dtype=bool)
     excluded = ~problem.prior.allowed & ~np.eye(m, dtype=bool)
     known = problem.prior.required | excluded
-    targets = np.unique(problem.data.intervened, axis=0)
     # A row in which exactly one of two was set from outside tells which way they are connected.
-    apart = (targets[:, :, None] != targets[:, None, :]).any(axis=0)
-    return known | known.T, apart
+    _, group = row_groups(problem.data.intervened)
+    return known | known.T, group[:, None] != group
 
 
 def _leaning(posterior: Posterior) -> str:

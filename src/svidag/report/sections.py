@@ -224,6 +224,8 @@ LABELS = {
     "mechanism": "Mechanism",
     "mechanism_margin": "Mechanism preferred by, nats",
     "graph_weights": "Weights of graphs",
+    "edges": "Parents given an order from",
+    "fallback": "Why not from tables",
     "status": "How the fit ended",
     "steps": "Steps",
     "rejected_steps": "Steps left out, not finite",
@@ -233,6 +235,8 @@ LABELS = {
     "effective_orders": "Independent orders they are worth",
     "effective_distinct_orders": "Distinct orders, counted by their frequency",
     "exchanged": "Share of exchanges between replicas accepted",
+    "accepted": "Share of proposed orders accepted, by chain",
+    "graphs": "Graphs kept",
     "sweeps": "Sweeps",
     "edge_disagreement": "Largest spread of an arrow between chains",
     "half_disagreement": "Largest difference of an arrow between halves of the chains",
@@ -240,6 +244,13 @@ LABELS = {
     "table_cells": "Table cells",
     "sketched_share": "Share of sets scored by the sketch alone",
     "settled": "Tables settled",
+    "candidates": "Candidate parents, by variable",
+    "crowded": "Pairs that found no room in the tables",
+    "table_bytes": "Bytes of the tables",
+    "kept_sets": "Parent sets remembered",
+    "kept_share": "Share of an order’s evidence in remembered parent sets",
+    "kept_missing": "Evidence missing from remembered sets, nats, worst order",
+    "estimate_spread": "Spread of an order’s estimated log evidence, nats",
     "rounds": "Rounds of growing the tables",
     "structure_ess": "Effective draws after reweighting",
     "structure_pool": "Draws before reweighting",
@@ -250,8 +261,22 @@ LABELS = {
     "seconds": "Seconds in all",
 }
 """Diagnostics in words; what has none is shown by its own name."""
+WORDS = {
+    "status": {
+        "converged": "independent halves of the chains agreed",
+        "budget": "the chains used up their budget",
+        "completed": "all steps were taken",
+    },
+    "edges": {
+        "table": "tables of parent sets",
+        "flow": "a flow for every variable",
+        "mean-field": "a mean-field guide for every variable",
+    },
+}
+"""Values in words."""
 ELSEWHERE = (
-    "findings", "fingerprint", "settings", "trace", "log_evidence_trace", "standardised",
+    "findings", "fingerprint", "settings", "trace", "log_evidence_trace", "bound_trace",
+    "standardised",
 )  # fmt: skip
 
 
@@ -259,10 +284,19 @@ def figures(posterior: Posterior) -> list[tuple[str, str]]:
     """Diagnostics that are numbers, words or short lists."""
     known = [name for name in LABELS if name in posterior.diagnostics]
     others = [n for n in posterior.diagnostics if n not in LABELS and n not in ELSEWHERE]
-    rows = [(LABELS.get(n, n), shown(posterior.diagnostics[n])) for n in [*known, *others]]
+    rows = [
+        (LABELS.get(name, name), _in_words(name, posterior.diagnostics[name]))
+        for name in [*known, *others]
+        if posterior.diagnostics[name] is not None
+    ]
     if posterior.log_evidence is not None:
         rows.append(("Log evidence", shown(posterior.log_evidence)))
     return rows
+
+
+def _in_words(name: str, value: Any) -> str:
+    text = shown(value)
+    return WORDS.get(name, {}).get(text, text)
 
 
 def shown(value: Any) -> str:
@@ -326,6 +360,9 @@ def charts(posterior: Posterior) -> list[Chart]:
     if "log_evidence_trace" in posterior.diagnostics:
         by_chain = np.asarray(posterior.diagnostics["log_evidence_trace"], dtype=float)
         traces["Log evidence of the orders, by chain"] = by_chain
+    if "bound_trace" in posterior.diagnostics:
+        bounds = np.asarray(posterior.diagnostics["bound_trace"], dtype=float)
+        traces["Bound while the guide was trained"] = bounds.reshape(1, -1)
     return [chart for name, values in traces.items() for chart in _chart(name, values)]
 
 

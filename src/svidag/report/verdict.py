@@ -22,6 +22,8 @@ AGREEMENT, DISAGREEMENT = 0.05, 0.15
 """Largest difference of an arrow's probability between two halves of the chains."""
 ENOUGH_ORDERS = 100
 """Effective orders of all chains together."""
+NOISY, UNKNOWN = 1.5, 2.0
+"""Nats by which estimates of an order's evidence may scatter, and fall short, under a guide."""
 ENOUGH_DRAWS, TOO_FEW_DRAWS = 400, 100
 """Effective draws after reweighting: standard errors of a probability up to 0.025 and 0.05."""
 MANY_REJECTED = 0.05
@@ -126,16 +128,53 @@ def _chains(facts: Mapping[str, Any]) -> Iterator[Reason]:
     if orders < ENOUGH_ORDERS:
         text = f"The chains are worth {orders:.0f} independent orders; run longer."
         yield Reason(Level.CAREFUL, text)
-    if "settled" in facts:
-        yield (
-            Reason(Level.TRUST, "The tables of possible parents hold all that the data ask for.")
-            if facts["settled"]
-            else Reason(
-                Level.CAREFUL,
-                "The tables of possible parents were still growing when their limit was reached; "
-                "some arrows may be missing.",
-            )
+    yield from _tables(facts)
+    yield from _guides(facts)
+
+
+def _tables(facts: Mapping[str, Any]) -> Iterator[Reason]:
+    if "settled" not in facts:
+        return
+    crowded = int(facts.get("crowded", 0))
+    if not facts["settled"]:
+        yield Reason(
+            Level.CAREFUL,
+            "The tables of possible parents were still growing when their limit was reached; "
+            "some arrows may be missing.",
         )
+    elif crowded:
+        yield Reason(
+            Level.CAREFUL,
+            f"{crowded} possible arrows found no room in the tables of possible parents and may "
+            'be missing; a larger `most`, or edges="flow", has room for them.',
+        )
+    else:
+        text = "The tables of possible parents hold all that the data ask for."
+        yield Reason(Level.TRUST, text)
+
+
+def _guides(facts: Mapping[str, Any]) -> Iterator[Reason]:
+    if "estimate_spread" not in facts:
+        return
+    if facts.get("fallback"):
+        text = "Tables of possible parents did not fit; a guide took their place, which is slower."
+        yield Reason(Level.TRUST, text)
+    spread, missing = float(facts["estimate_spread"]), float(facts.get("kept_missing", 0.0))
+    if not spread <= NOISY:
+        yield Reason(
+            Level.CAREFUL,
+            f"The evidence of an order is known only up to {spread:.1f} nats, so that the chains "
+            "stick; train the guide longer (`steps`).",
+        )
+    if not missing <= UNKNOWN:
+        yield Reason(
+            Level.CAREFUL,
+            f"Orders close to those that were visited lack up to {missing:.1f} nats of their "
+            "evidence, so that the chains may shun them; train the guide longer (`steps`).",
+        )
+    if spread <= NOISY and missing <= UNKNOWN:
+        text = "The guide knows the evidence of the orders that matter well enough."
+        yield Reason(Level.TRUST, text)
 
 
 def _halves(difference: float) -> Reason:
