@@ -66,7 +66,7 @@ def row(cell, e_shd):
         "peak_gb": 0.5,
         "versions": {"svidag": "1", "jax": "2", "numpy": "3", "python": "4", "machine": "m"},
         "cores": 2,
-        "workers": 2,
+        "workers": 1,
     }
 
 
@@ -151,8 +151,16 @@ def test_the_commands_print_draw_pack_and_write_the_page(folder):
     assert "## Small" in page
     assert "](figures/small-er-dag-reference.svg)" in page
     assert Path("docs/figures/small-er-dag-reference.svg").stat().st_size > 1000
-    assert "Up to 2 cells ran at once, which lengthens times. 1 of 4 cells have no row yet." in page
+    assert "1 of 4 cells have no row yet." in page
     assert bench("table", "small", "--quick").exit_code == 1
+
+
+def test_times_of_cells_that_shared_the_machine_are_left_out(folder):
+    study = Study.read("studies/small.toml")
+    rows = {c.digest: row(c, 1.0) | {"workers": 2} for c in study.cells}
+    shown = list(tables(study, rows, folder / "results" / "published"))
+    assert all("seconds" not in line and "peak_gb" in line for line in shown[-1].lines)
+    assert "fit, s" not in "".join(map(markdown, shown))
 
 
 def test_a_mean_leaves_out_what_is_undefined():

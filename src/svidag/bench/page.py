@@ -147,5 +147,5 @@ def _provenance(study: Study, rows: Mapping[str, Row]) -> str:
     missing = len(study.cells) - len(mine)
     gap = f" {missing} of {len(study.cells)} cells have no row yet." if missing else ""
     together = max((row.get("workers", 1) for row in mine), default=1)
-    shared = f" Up to {together} cells ran at once, which lengthens times." if together > 1 else ""
+    shared = f" Where {together} cells ran at once, times are left out." if together > 1 else ""
     return f"*Computed with {'; '.join(sorted(used))}.*{shared}{gap}"

@@ -82,15 +82,21 @@ def _lines(group: Group, name: str) -> Iterator[Line]:
 
 
 def _cost(group: Group) -> Line:
-    """Seconds to fit (of them compiling), of a whole fresh process, and peak memory."""
+    """Seconds to fit (of them compiling), of a whole fresh process, and peak memory.
+
+    Times of cells that shared the machine with other cells say little and are left out.
+    """
     spent = [
-        {
-            "seconds": row["seconds"]["fit"],
-            "compile_seconds": row["seconds"].get("compile"),
-            "total_seconds": row["seconds"]["total"] if row.get("fresh_process") else None,
-            "peak_gb": row.get("peak_gb"),
-        }
+        (_times(row) if row.get("workers", 1) == 1 else {}) | {"peak_gb": row.get("peak_gb")}
         for row in group.rows
     ]
     (mean,) = averaged([[{k: v for k, v in each.items() if v is not None} for each in spent]])
     return mean | {"count": len(group.rows), "asked": len(group.cells)}
+
+
+def _times(row: Row) -> Line:
+    return {
+        "seconds": row["seconds"]["fit"],
+        "compile_seconds": row["seconds"].get("compile"),
+        "total_seconds": row["seconds"]["total"] if row.get("fresh_process") else None,
+    }
