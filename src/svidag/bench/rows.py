@@ -7,12 +7,12 @@ failed and will be tried again. `pack` gathers finished rows in ``results/STUDY/
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from svidag.atomic import replacing
 
 Row = dict[str, Any]
 
@@ -23,6 +23,7 @@ class Store:
 
     Examples
     --------
+    >>> import tempfile
     >>> store = Store(Path(tempfile.mkdtemp()) / "quality")
     >>> store.keep({"digest": "ab", "figures": {}})
     >>> sorted(store.rows())
@@ -96,15 +97,5 @@ def _write(path: Path, row: Row) -> None:
 
 
 def _write_text(path: Path, text: str) -> None:
-    """Write beside the file, then take its place in one step."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".part")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    with replacing(path) as file:
+        file.write(text.encode())
