@@ -31,11 +31,20 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     target = Path(os.path.realpath(path))
     if target.is_dir():
         raise ValueError(f"{path} is a directory; expected the name of a file to write")
-    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise NotADirectoryError(f"cannot write {path}: {target.parent} is a file") from None
+    except OSError as error:
+        raise _unwritable(path, error) from None
     # Not tempfile: its files are readable by their owner alone, and the mode would stay.
     temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(8)}")
     try:
-        with temporary.open("xb") as file:
+        handle = temporary.open("xb")
+    except OSError as error:
+        raise _unwritable(path, error) from None
+    try:
+        with handle as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -44,6 +53,11 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         temporary.unlink(missing_ok=True)
         raise
     _settle(target.parent)
+
+
+def _unwritable(path: str | os.PathLike[str], error: OSError) -> OSError:
+    """The error, about the file that was asked for and not the one beside it."""
+    return type(error)(error.errno, f"cannot write: {error.strerror}", os.fspath(path))
 
 
 def _settle(directory: Path) -> None:

@@ -159,6 +159,18 @@ def test_an_interrupted_fit_says_how_it_goes_on(table, tmp_path, monkeypatch, sa
     assert ("Going on" in run("fit", tmp_path / "my run").stderr) == saved
 
 
+def test_a_place_that_cannot_be_written_is_named(finished, tmp_path):
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    target = tmp_path / "file" / "x.csv"
+    refused(2, f"cannot write {target}: {target.parent} is a file", "export", finished, target)
+
+
+def test_a_terminal_without_arrows_gets_their_code(finished):
+    result = CliRunner(charset="ascii").invoke(app, ["graphs", str(finished), "--consensus"])
+    assert result.exit_code == 0
+    assert "\\u2192" in result.stdout
+
+
 def test_json_is_for_programs(table, finished):
     content = json.loads(done("fit", table, "-o", finished, *QUICK, "--json").stdout)
     saved = svidag.load(finished / "posterior.svidag")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from typing import Annotated
 
 import typer
@@ -33,6 +35,10 @@ def main(
     ] = False,
 ) -> None:
     """Bayesian causal discovery: which arrows are probable, and how sure we are."""
+    # A terminal that knows no arrows shows their code; it is no reason to fail.
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 app.command()(bundled.demo)
