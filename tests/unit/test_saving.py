@@ -322,7 +322,7 @@ def rewrite(path, change=lambda manifest: None, seal=True, **members):
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"version": 2}, r"written by a newer svidag \(0.1.*format version is 2.*reads up to 1"),
+        ({"version": 3}, r"written by a newer svidag \(0.1.*format version is 3.*reads up to 2"),
         ({"version": 0}, r"unknown format version 0"),
         ({"version": "1"}, r"unknown format version '1'"),
         ({"format": "svidag checkpoint"}, r"not a 'svidag posterior' file"),
@@ -339,6 +339,15 @@ def test_a_manifest_that_is_not_ours_is_refused(saved, change, reason):
     with pytest.raises(ValueError, match=reason) as caught:
         svidag.load(saved)
     assert str(saved) in str(caught.value)
+
+
+def test_the_first_format_is_read_but_for_its_flows(saved):
+    before = svidag.load(saved).edge_probabilities()
+    rewrite(saved, lambda manifest: manifest.update(version=1))
+    assert svidag.load(saved).edge_probabilities().equals(before)
+    rewrite(saved, lambda manifest: manifest["law"].update(kind="guide"))
+    with pytest.raises(ValueError, match=r"run.svidag.*in format 1, whose flows this svidag"):
+        svidag.load(saved)
 
 
 def test_an_edited_manifest_is_noticed(saved):

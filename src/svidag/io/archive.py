@@ -25,7 +25,7 @@ from svidag.atomic import replacing
 from svidag.io.tree import KINDS
 
 FORMAT = "svidag posterior"
-VERSION = 1
+VERSION = 2
 MANIFEST = "manifest.json"
 SEAL = "manifest.sha256"
 _DAMAGE = (

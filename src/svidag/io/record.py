@@ -82,6 +82,7 @@ def load(path: str | os.PathLike[str]) -> Posterior:
     path = Path(path)
     manifest, arrays = archive.read(path)
     with archive.explaining(path):
+        _require_known_networks(path, manifest)
         return _posterior(manifest, arrays)
 
 
@@ -108,6 +109,16 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
             "law": manifest["law"]["kind"],
             "mechanisms": None if mechanisms is None else mechanisms["kind"],
         }
+
+
+def _require_known_networks(path: Path, manifest: Mapping[str, Any]) -> None:
+    """Refuse a flow of the first format, whose weights were laid out otherwise."""
+    if manifest["version"] < 2 and manifest["law"]["kind"] == "guide":
+        by = manifest["provenance"]["svidag"]
+        raise archive.FileError(
+            f"{path} was written by svidag {by} in format 1, whose flows this svidag cannot read; "
+            "load it with that version and save its draws, or fit again"
+        )
 
 
 def _posterior(manifest: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Posterior:

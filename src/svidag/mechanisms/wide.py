@@ -35,6 +35,8 @@ from jaxtyping import Bool, Float, Int
 from scipy.special import gammaln
 from threadpoolctl import threadpool_limits
 
+from svidag.data import row_groups
+
 PRECISIONS = (0.25, 1.0, 4.0)
 """Prior precisions λ of the output weights, relative to the noise: equally likely beforehand."""
 
@@ -91,11 +93,11 @@ class WideNetwork:
             raise ValueError(f"units must not be negative; got {units}")
         if intervened is None:
             intervened = np.zeros(values.shape, dtype=bool)
-        kept, group = np.unique(~intervened, axis=1, return_inverse=True)
+        kept, group = row_groups(intervened)
         return cls(
             np.ascontiguousarray(values.T, dtype=np.float64),
             np.ascontiguousarray(kept.T),
-            group.reshape(-1),
+            group,
             named_directions(names, units, seed),
             even_thresholds(units, seed),
         )
