@@ -1,0 +1,55 @@
+"""The comparison in the README is what the committed rows and published figures say."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from svidag.bench.rows import Store
+from svidag.bench.study import Study
+from svidag.bench.tables import GOAL, tables
+
+ROOT = Path(__file__).parents[2]
+FIGURES = {"brier": -1, "e_shd": -1, "e_f1": 1, "auroc": 1}
+ROW = re.compile(r"^\| ([^|]*) \| (\*\*svidag\*\*|SVI-DAG|best other) \| (.*) \|$")
+
+
+def stated():
+    """Lines of the README's table: data set, method, figures."""
+    data = ""
+    for line in (ROOT / "README.md").read_text(encoding="utf-8").splitlines():
+        if found := ROW.match(line.replace("| |", "|  |")):
+            place, method, figures = found.groups()
+            if named := re.match(r"(\w+), (\d+) variables", place):
+                data = f"{named[1]}-p{named[2]}"
+            cells = [cell.strip(" *") for cell in figures.split("|")]
+            yield pytest.param(data, method.strip("*"), cells, id=f"{data} {method}")
+
+
+def known(data, method):
+    """The same figures from the rows and the published files."""
+    study = Study.read(ROOT / "studies" / "quality.toml")
+    rows = Store(ROOT / "results" / "quality").rows()
+    scores = next(tables(study, rows, ROOT / "results" / "published"))
+    lines = [
+        line
+        for line in scores.lines
+        if (line["data"], line["n"], line["convention"]) == (data, 1000, "reference")
+        and line["method"] != GOAL
+    ]
+    ours = [line for line in lines if not line.get("published")]
+    theirs = [line for line in lines if line["method"] == "SVI-DAG"]
+    others = [line for line in lines if line not in ours + theirs]
+    chosen = {"svidag": ours, "SVI-DAG": theirs, "best other": others}[method]
+    return [sign * max(sign * line[name] for line in chosen) for name, sign in FIGURES.items()]
+
+
+@pytest.mark.parametrize(("data", "method", "cells"), list(stated()))
+def test_every_figure_is_that_of_the_rows(data, method, cells):
+    for cell, figure in zip(cells, known(data, method), strict=True):
+        digits = len(cell.partition(".")[2])
+        assert float(cell) == pytest.approx(figure, abs=0.51 * 10**-digits)
+
+
+def test_the_whole_table_is_read():
+    assert len(list(stated())) == 12
