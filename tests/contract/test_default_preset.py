@@ -114,6 +114,25 @@ def test_nonlinear_fits_do_not_depend_on_the_order_of_columns(edges):
     )
 
 
+@pytest.mark.parametrize("edges", ["table", "mean-field"])
+def test_linear_fits_do_not_depend_on_the_order_of_columns(edges):
+    frame = svidag.datasets.synthetic(m=7, edges=9, n=80, seed="columns").data
+    turned = frame[["x4", "x2", "x7", "x1", "x6", "x3", "x5"]]
+    one, two = (fit(x, edges=edges).edge_probabilities() for x in (frame, turned))
+    names = list(frame.columns)
+    assert two.loc[names, names].to_numpy() == pytest.approx(one.to_numpy(), abs=0.08)
+
+
+def test_structure_weights_give_the_exact_posterior_over_structures():
+    found = fit(table(), graph_weights="structure", seed=1)
+    exact = exact_posterior(table(), graph_weights="structure").edge_probabilities().to_numpy()
+    orders = exact_posterior(table()).edge_probabilities().to_numpy()
+    assert np.abs(orders - exact).max() > 0.06
+    assert found.edge_probabilities().to_numpy() == pytest.approx(exact, abs=0.03)
+    assert 1000 < found.diagnostics["structure_ess"] < 10_000
+    assert found.diagnostics["structure_count_error"] == 0
+
+
 def test_sketched_and_full_nonlinear_fits_agree():
     rng = np.random.default_rng(3)
     x = rng.standard_normal((320, 4))

@@ -24,6 +24,7 @@ from svidag.graph import (
     require_dags,
     topological_order,
 )
+from svidag.graph.extension import estimate_log_linear_extensions
 
 
 def graph(m, *arrows):
@@ -167,6 +168,21 @@ def test_linear_extensions_agree_with_all_permutations():
     for seed in range(60):
         A = random_dag(7, seed % 16, ("er", "sf")[seed % 2], seed=seed)
         assert linear_extensions(A) == orders_by_permutation(A)
+
+
+def test_estimated_numbers_of_extensions_are_right_within_their_errors_and_exact_in_forests():
+    rng = np.random.default_rng(0)
+    graphs = np.array([random_dag(12, 16, seed=seed) for seed in range(20)], dtype=np.uint8)
+    logs, errors = estimate_log_linear_extensions(graphs, 400, rng)
+    deviations = np.expm1(logs - log_linear_extensions(graphs)) / np.maximum(errors, 1e-12)
+    assert (errors < 0.1).all()
+    assert np.abs(deviations).max() < 5
+    assert 0.5 < np.sqrt(np.mean(deviations**2)) < 1.7
+    tree = np.zeros((1, 9, 9), dtype=np.uint8)
+    tree[0, [0, 0, 1, 1, 2, 6, 6], [1, 2, 3, 4, 5, 7, 8]] = 1
+    logs, errors = estimate_log_linear_extensions(tree, 50, rng)
+    assert np.exp(logs[0]) == pytest.approx(linear_extensions(tree[0]))
+    assert errors[0] < 1e-9
 
 
 def test_linear_extensions_have_their_closed_forms():

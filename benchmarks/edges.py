@@ -1,0 +1,55 @@
+"""Three ways to find parents given an order, on fresh data: `python benchmarks/edges.py`.
+
+Ten variables also have an exact posterior: the last columns say how far the edge probabilities are
+from it, on average and at worst.
+"""
+
+import time
+import warnings
+
+import numpy as np
+
+import svidag
+
+CASES = ((10, 16, 200), (25, 40, 1000))  # variables, edges, rows
+METRICS = ("brier", "e_shd", "e_f1", "auroc")
+SEED = "benchmark|edges"
+
+
+def scores(example, edges):
+    """CPU seconds, the four metrics for CPDAGs, and the edge probabilities."""
+    started = time.process_time()
+    posterior = svidag.fit(example.data, mechanism="linear", edges=edges, progress=False)
+    seconds = time.process_time() - started
+    found = svidag.metrics.evaluate(posterior.sample(1000), example.truth, level="cpdag")
+    values = posterior.edge_probabilities().to_numpy()
+    return seconds, [found[name] for name in METRICS], values
+
+
+def main():
+    """One table, a row for each size and way."""
+    print(
+        "| m | n | edges | CPU seconds | Brier | E-SHD | E-F1 | AUROC | mean error | worst error |"
+    )
+    print("|---|---|---|---|---|---|---|---|---|---|")
+    warnings.simplefilter("ignore", svidag.FitWarning)
+    for m, count, n in CASES:
+        example = svidag.datasets.synthetic(m=m, edges=count, n=n, seed=SEED)
+        exact = None
+        if m <= 16:
+            exact = svidag.exact.posterior(example.data).edge_probabilities().to_numpy()
+        for edges in ("table", "flow", "mean-field"):
+            seconds, metrics, values = scores(example, edges)
+            brier, shd, f1, auroc = metrics
+            row = f"| {m} | {n} | {edges} | {seconds:.1f} | {brier:.4f} | {shd:.2f} | {f1:.3f} "
+            row += f"| {auroc:.3f} "
+            if exact is None:
+                row += "| | |"
+            else:
+                error = np.abs(values - exact)
+                row += f"| {error.mean():.4f} | {error.max():.3f} |"
+            print(row, flush=True)
+
+
+if __name__ == "__main__":
+    main()

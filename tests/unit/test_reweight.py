@@ -1,0 +1,43 @@
+"""Draws that count each graph once, where numbers of orders are exact and where they are not."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import svidag
+from svidag.graph import random_dag
+from svidag.inference import reweight
+from svidag.inference.cautions import WeightWarning
+from svidag.posterior import DrawnGraphs
+
+
+def drawn(m, edges, count):
+    """A posterior with these graphs, equally probable."""
+    example = svidag.datasets.synthetic(m=2, edges=1, n=20, seed=0)
+    graphs = np.array([random_dag(m, edges, seed=seed) for seed in range(count)], dtype=np.uint8)
+    law = DrawnGraphs(graphs, np.full(count, 1 / count))
+    names = tuple(f"x{i}" for i in range(m))
+    return dataclasses.replace(svidag.exact.posterior(example.data), names=names, law=law)
+
+
+def test_estimated_weights_are_the_exact_ones_within_their_error(monkeypatch):
+    posterior = drawn(11, 16, 200)
+    exact = reweight.structure_weighted(posterior, seed=0)
+    assert exact.diagnostics["structure_count_error"] == 0
+    monkeypatch.setattr(reweight, "EXACT", 10)
+    estimated = reweight.structure_weighted(posterior, seed=0)
+    assert 0.005 < estimated.diagnostics["structure_count_error"] < 0.1
+    ratio = estimated.diagnostics["structure_ess"] / exact.diagnostics["structure_ess"]
+    assert ratio == pytest.approx(1, abs=0.1)
+    assert estimated.edge_probabilities().to_numpy() == pytest.approx(
+        exact.edge_probabilities().to_numpy(), abs=0.02
+    )
+
+
+def test_fifty_variables_are_no_error_and_few_effective_draws_are_told_of():
+    with pytest.warns(WeightWarning, match=r"the 300 draws are worth \d+"):
+        weighted = reweight.structure_weighted(drawn(50, 80, 300), seed=0, pool=300)
+    assert 1 <= weighted.diagnostics["structure_ess"] < 100
+    assert 0 < weighted.diagnostics["structure_count_error"] < 0.5
+    assert weighted.sample(5).shape == (5, 50, 50)
