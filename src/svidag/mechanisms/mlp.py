@@ -24,6 +24,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from svidag import noise
+from svidag.elementary import softplus
 
 __all__ = ["MLPMechanism", "NodeKL", "ParameterGuide", "Parameters"]
 
@@ -170,7 +171,7 @@ class MLPMechanism(eqx.Module):
         h = jnp.concatenate([h, jnp.ones_like(h[..., :1])], axis=-1)
         mean = jnp.einsum("j...h,jhd->j...d", h, self.mean_head)
         rho = jnp.einsum("j...h,jhd->j...d", h, self.scale_head)
-        return ParameterGuide(mean, _softplus(rho) + self.scale_floor, self.widths)
+        return ParameterGuide(mean, softplus(rho) + self.scale_floor, self.widths)
 
     def kl(self, guide: ParameterGuide) -> NodeKL:
         """KL(q(θ, log σ | A) ‖ p(θ) p(log σ)) of each node (Eq. KL_closed_form)."""
@@ -251,18 +252,6 @@ def _lecun_normal(
 def _over_graphs(bias: Float[Array, "m h"], like: Array) -> Array:
     """A bias for each node, ready to be added to an array [m, *K, h]."""
     return bias.reshape(len(bias), *(1,) * (like.ndim - 2), -1)
-
-
-@jax.custom_jvp
-def _softplus(x: Array) -> Array:
-    """log(1 + eˣ), to float32's rounding of one; jax.nn.softplus costs three times as much."""
-    return jnp.maximum(x, 0) + jnp.log(1 + jnp.exp(-jnp.abs(x)))
-
-
-@_softplus.defjvp
-def _softplus_jvp(primals, tangents):
-    (x,), (tangent,) = primals, tangents
-    return _softplus(x), jax.nn.sigmoid(x) * tangent
 
 
 def _unpack(theta: Float[Array, "m *K d"], widths: tuple[int, ...]) -> Parameters:
