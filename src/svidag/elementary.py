@@ -36,7 +36,8 @@ def log(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
     Examples
     --------
     >>> import jax.numpy as jnp
-    >>> bool(jnp.abs(log(jnp.array([0.01, 1.0, 30.0])) - jnp.log(jnp.array([0.01, 1.0, 30.0]))).max() < 1e-6)
+    >>> x = jnp.array([0.01, 1.0, 30.0])
+    >>> bool(jnp.allclose(log(x), jnp.log(x)))
     True
     """
     bits = jax.lax.bitcast_convert_type(x, jnp.int32)
@@ -66,8 +67,8 @@ def softplus(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
     Examples
     --------
     >>> import jax.numpy as jnp
-    >>> softplus(jnp.array([-100.0, 100.0])).tolist()
-    [3.783505853677006e-44, 100.0]
+    >>> softplus(jnp.array([-50.0, 0.0, 50.0])).round(4).tolist()
+    [0.0, 0.6930999755859375, 50.0]
     """
     small = jnp.exp(-jnp.abs(x))
     return jnp.maximum(x, 0) + small * _polynomial(LOG_1P, small)
