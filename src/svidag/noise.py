@@ -16,6 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int32, PRNGKeyArray, Shaped, UInt32
 
+from svidag.elementary import log, normal_quantile
+
 ROUNDS = ((16, 0x21F0AAAD), (15, 0x735A2D97))
 """Shift and multiplier of each round."""
 
@@ -71,7 +73,7 @@ def normal(key: PRNGKeyArray, shape: tuple[int, ...]) -> Float[Array, "..."]:
     >>> normal(jax.random.key(0), (2, 3)).shape
     (2, 3)
     """
-    return 2**0.5 * jax.lax.erf_inv(_between(words(key, shape)))
+    return normal_quantile(_between(words(key, shape)))
 
 
 def logistic(key: PRNGKeyArray, shape: tuple[int, ...]) -> Float[Array, "..."]:
@@ -83,7 +85,8 @@ def logistic(key: PRNGKeyArray, shape: tuple[int, ...]) -> Float[Array, "..."]:
     >>> logistic(jax.random.key(0), (2, 3)).shape
     (2, 3)
     """
-    return 2 * jnp.arctanh(_between(words(key, shape)))
+    x = _between(words(key, shape))
+    return log(1 + x) - log(1 - x)
 
 
 def integers(key: PRNGKeyArray, shape: tuple[int, ...], below: int) -> Int32[Array, "..."]:

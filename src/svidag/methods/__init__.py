@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from types import MappingProxyType
 from typing import Any
 
 from svidag.inference.reweight import structure_weighted
-from svidag.methods import default, published
 from svidag.posterior import Posterior
 from svidag.prior import Prior
 from svidag.problem import Problem, checkpoint_path
 
 __all__ = ["METHODS", "fit"]
 
+
+def _preset(module: str) -> Callable[..., Posterior]:
+    """What fits by a preset; its module is imported when it does, which may take half a second."""
+
+    def fit(problem: Problem, **choices: Any) -> Posterior:
+        return import_module(f"svidag.methods.{module}").fit(problem, **choices)
+
+    return fit
+
+
 METHODS: Mapping[str, Mapping[str, Callable[..., Posterior]]] = MappingProxyType(
-    {"svi-dag": MappingProxyType({"default": default.fit, "paper": published.fit})}
+    {"svi-dag": MappingProxyType({"default": _preset("default"), "paper": _preset("published")})}
 )
 """Every method by name, and in it every preset."""
 
