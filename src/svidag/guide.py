@@ -18,7 +18,7 @@ is optimised as it stands and `paramax.unwrap` is only for looking at a constrai
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from types import MappingProxyType
 
@@ -128,15 +128,7 @@ FlowFamily = Callable[[int, int, FlowSettings], AbstractBijection]
 
 def spline_coupling(dim: int, condition_dim: int, settings: FlowSettings) -> AbstractBijection:
     """Half of the coordinates bend the other half: the paper's neural spline coupling flow."""
-    return SplineCoupling(
-        dim,
-        condition_dim,
-        blocks=settings.blocks,
-        bins=settings.bins,
-        boundary=settings.boundary,
-        width=settings.width,
-        depth=settings.depth,
-    )
+    return SplineCoupling(dim, condition_dim, **asdict(settings))
 
 
 def affine_coupling(dim: int, condition_dim: int, settings: FlowSettings) -> AbstractBijection:

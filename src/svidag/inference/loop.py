@@ -1,8 +1,8 @@
 """The one loop: chunks of steps under one jit, with everything else between chunks.
 
-A chunk is a `lax.scan`; step t draws its randomness from ``fold_in(key, t)``, so neither the chunk
-size nor a resumed run changes any number. Stop rules look at a fixed grid of steps for the same
-reason.
+A chunk is a `while_loop`; step t draws its randomness from ``fold_in(key, t)``, so neither the
+chunk size nor a resumed run changes any number. Stop rules look at a fixed grid of steps for the
+same reason.
 """
 
 from __future__ import annotations
