@@ -200,7 +200,7 @@ def test_networks_simulate_the_rows_that_they_find_likely():
     noise = np.random.default_rng(1).standard_normal((len(graphs), UNITS, 4))
     everything = np.ones((len(graphs), 4), dtype=bool)
     rows = equations.propagate(np.full(noise.shape, np.nan), noise, everything)
-    sd = np.exp(law.parameters(graphs[0], 1, seed=2)["log_noise"][0]) * SCALING.scale
+    sd = law.parameters(graphs[0], 1, seed=2)["noise_sd"][0]
     one = law.draw(graphs[:1], seed=2)
     first = one.propagate(np.full((1, UNITS, 4), np.nan), noise[:1], everything[:1])
     log_p = -0.5 * (noise[0] ** 2).sum(axis=1) - 2 * np.log(2 * np.pi) - np.log(sd).sum()
