@@ -36,10 +36,12 @@ def features(x, parents, names, units, seed):
     return np.hstack([0.5 * x[:, list(parents)], np.full((len(x), 1), 0.5), hidden])
 
 
-@pytest.mark.parametrize("units", [12, 60], ids=["by features", "by rows"])
+@pytest.mark.parametrize(
+    ("rows", "units"), [(40, 12), (40, 60), (1100, 12)], ids=["features", "rows", "blocks of rows"]
+)
 @pytest.mark.parametrize("parents", [(0,), (0, 1), (0, 1, 3)])
-def test_evidence_is_a_mixture_of_multivariate_t_densities(parents, units):
-    x = sample()
+def test_evidence_is_a_mixture_of_multivariate_t_densities(parents, rows, units):
+    x = sample(rows)
     model = WideNetwork.from_values(x, NAMES, units=units, seed=5)
     phi = features(x, parents, NAMES, units, 5)
     given = [
