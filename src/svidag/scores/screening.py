@@ -36,9 +36,7 @@ def screen(
     """
     needed = prior.required.sum(axis=0).max()
     if needed > most:
-        raise TableSizeError(
-            f"a node has {needed} required parents; at most {most} candidates fit"
-        )
+        raise TableSizeError(f"a node has {needed} required parents; at most {most} candidates fit")
     selected, single = forward_selection(mechanism, prior, most=most)
     return [
         _ranked(j, selected, single, prior, fewest=fewest, most=most) for j in range(len(single))
