@@ -169,6 +169,28 @@ def test_auto_falls_back_to_a_guide_and_says_why(limit, reason):
     assert np.abs(found.edge_probabilities().to_numpy() - exact).max() < 0.05
 
 
+def many_causes():
+    """Seventeen causes of a nineteenth variable that must be kept, one more than a table holds."""
+    x = np.random.default_rng(0).standard_normal((60, 19))
+    frame = pd.DataFrame(x, columns=[f"x{i}" for i in range(19)])
+    return frame, Prior(required=[(f"x{i}", "x18") for i in range(17)])
+
+
+def test_auto_falls_back_where_more_parents_are_required_than_a_table_holds():
+    frame, prior = many_causes()
+    small = {"steps": 2, "rounds": 20, "sweeps": 2, "chains": 2, "draws": 2}
+    small |= {"training_orders": 2, "training_draws": 2, "blocks": 1, "width": 4}
+    small |= {"agreement": 1, "effective_orders": 0, "mechanism": "linear", "progress": False}
+    with pytest.warns(FallbackWarning, match="17 required parents"):
+        found = svidag.fit(frame, prior=prior, **small)
+    assert "at most 16 candidates fit" in found.diagnostics["fallback"]
+    draws = found.sample(50)
+    assert are_dags(draws).all()
+    assert draws[:, :17, 18].all()
+    with pytest.raises(ValueError, match=r"17 required parents.*edges='flow'"):
+        fit(frame, prior=prior)
+
+
 def test_tables_that_do_not_fit_are_refused_before_they_are_made():
     with pytest.raises(ValueError, match=r"more than table_gib=1e-06.*edges='flow'"):
         fit(table(60), table_gib=1e-6)

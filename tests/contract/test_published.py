@@ -7,7 +7,9 @@ import sys
 import time
 
 import numpy as np
+import optax
 import pytest
+import scipy.stats
 
 import svidag
 from svidag.graph import are_dags
@@ -80,6 +82,43 @@ def test_same_seed_same_draws_whatever_the_chunk(published):
     assert again.edge_probabilities().equals(published.edge_probabilities())
     other = svidag.fit(rows(), prior=KNOWLEDGE, seed=1, **TINY)
     assert (other.sample(100, seed=3) != published.sample(100, seed=3)).any()
+
+
+def test_layers_may_be_lists(published):
+    listed = svidag.fit(rows(), prior=KNOWLEDGE, **{**TINY, "hidden": [8], "hyper": [4]})
+    assert listed.edge_probabilities().equals(published.edge_probabilities())
+
+
+def test_a_fit_with_an_optimiser_of_ones_own_can_be_resumed(tmp_path):
+    def fit():
+        own = {"optimiser": optax.sgd(1e-3), "particle_optimiser": optax.sgd(1e-2)}
+        return svidag.fit(rows(), checkpoint=tmp_path / "run.npz", **own, **TINY)
+
+    assert fit().edge_probabilities().equals(fit().edge_probabilities())
+    with pytest.raises(ValueError, match=r"another fit .*optimiser: 'given' there, None now"):
+        svidag.fit(rows(), checkpoint=tmp_path / "run.npz", **TINY)
+
+
+def test_patience_ends_a_fit_at_the_same_step_whatever_the_chunk():
+    settings = {**TINY, "iterations": 2000, "patience": 50, "learning_rate": 1e-6}
+    settings |= {"particle_rate": 1e-6}
+    ends = [svidag.fit(rows(), chunk=chunk, **settings) for chunk in (30, 170)]
+    for end in ends:
+        assert end.diagnostics["status"] == loop.Status.CONVERGED.value
+        bound = end.diagnostics["trace"]["bound"]
+        steps = end.diagnostics["steps"]
+        assert len(bound) == steps < 2000
+        assert steps % loop.GRID == 0
+        looks = range(loop.GRID, steps + 1, loop.GRID)
+        assert [look for look in looks if _level(bound[:look], 50)] == [steps]
+    assert ends[0].diagnostics["steps"] == ends[1].diagnostics["steps"]
+    assert ends[0].edge_probabilities().equals(ends[1].edge_probabilities())
+
+
+def _level(bound, n):
+    before, last = bound[-2 * n : -n], bound[-n:]
+    pair = scipy.stats.ttest_ind(last, before, equal_var=False)  # its t is the rise over its error
+    return pair.statistic <= 2
 
 
 def test_a_second_fit_of_the_same_shape_does_not_trace_again(published, monkeypatch):
@@ -187,6 +226,13 @@ def test_a_killed_run_resumes_to_identical_probabilities(tmp_path):
         ({"edges": "planar"}, "edges must be one of"),
         ({"orders": "laplace"}, "orders must be one of"),
         ({"tau": 0.0}, "tau must be positive"),
+        ({"gradient_clip": 0.0}, "gradient_clip must be positive"),
+        ({"particle_clip": -1.0}, "particle_clip must be positive"),
+        ({"sinkhorn_iterations": 0}, "sinkhorn_iterations must be None or .* from 1 on; got 0"),
+        ({"hidden": [16, 0]}, r"hidden must list positive whole numbers.*\[16, 0\]"),
+        ({"hyper": (4, True)}, "hyper must list positive whole numbers"),
+        ({"patience": 1}, "patience must be None or a whole number from 2 on"),
+        ({"seed": -1}, "seed must be a whole number from 0 on; got -1"),
         ({"mechanism": "linear"}, "preset='paper' has mechanism 'mlp'"),
         ({"preset": "papers"}, "preset must be one of"),
         ({"method": "dibs"}, "method must be one of"),

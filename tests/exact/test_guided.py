@@ -115,6 +115,8 @@ def test_settings_are_checked():
         Settings(guide="mean-field", bound="published")
     with pytest.raises(ValueError, match="rounds must be at least 1; got 0"):
         Settings(rounds=0)
+    with pytest.raises(ValueError, match=r"rounds must be at least thin = 4.*got 3"):
+        Settings(rounds=3, thin=4)
     with pytest.raises(ValueError, match="look must be a multiple of thin = 2; got 5"):
         Settings(look=5)
     with pytest.raises(ValueError, match="flattest must be in"):

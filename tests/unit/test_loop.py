@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from jaxtyping import Array
 
+from svidag.inference import loop
 from svidag.inference.checkpoint import FORMAT, Checkpoint, read_archive, write_archive
 from svidag.inference.loop import Algorithm, FitError, Interrupted, Schedule, Status, run
 from svidag.inference.progress import Lines, Meter, Silent, meter
@@ -114,6 +115,53 @@ def test_a_resumed_run_equals_one_left_alone(tmp_path):
     assert (again.state.place == plain.state.place).all()
 
 
+def test_a_resumed_run_does_not_pass_its_stop_rule(tmp_path):
+    checkpoint = Checkpoint(tmp_path / "run.npz", {}, every=1e9)
+    schedule = {"steps": 1000, "stop": lambda trace: len(trace["height"]) == 200}
+    with pytest.raises(Interrupted, match="after 200 steps"):
+        outcome(meter=Recorder(interrupt_at=200), checkpoint=checkpoint, **schedule)
+    for _ in range(2):
+        resumed = outcome(checkpoint=checkpoint, **schedule)
+        assert (resumed.steps, resumed.status) == (200, Status.CONVERGED)
+
+
+def test_an_interruption_after_a_chunk_keeps_state_and_step_together(tmp_path, monkeypatch):
+    checkpoint = Checkpoint(tmp_path / "run.npz", {}, every=0.0)
+    calls = []
+
+    class Interrupting:
+        def __getattr__(self, name):
+            return getattr(np, name)
+
+        def concatenate(self, arrays):
+            calls.append(None)
+            if len(calls) == 4:
+                raise KeyboardInterrupt
+            return np.concatenate(arrays)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "np", Interrupting())
+        with pytest.raises(Interrupted, match="after 50 steps"):
+            outcome(checkpoint=checkpoint)
+    resumed, plain = outcome(checkpoint=checkpoint), outcome()
+    assert (resumed.state.place == plain.state.place).all()
+    assert (resumed.trace["height"] == plain.trace["height"]).all()
+
+
+def test_interruption_while_compiling_closes_the_meter_and_says_what_to_do(tmp_path, monkeypatch):
+    def interrupted(*arguments):
+        raise KeyboardInterrupt
+
+    checkpoint, recorder = Checkpoint(tmp_path / "run.npz", {}), Recorder()
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "_advance", interrupted)
+        with pytest.raises(Interrupted, match="after 0 steps"):
+            outcome(meter=recorder, checkpoint=checkpoint)
+    assert recorder.closed == 1
+    resumed, plain = outcome(checkpoint=checkpoint), outcome()
+    assert (resumed.trace["height"] == plain.trace["height"]).all()
+
+
 def test_interruption_without_a_checkpoint_says_what_to_do():
     recorder = Recorder(interrupt_at=50)
     with pytest.raises(Interrupted, match="checkpoint=PATH"):
@@ -175,6 +223,7 @@ def test_too_many_rejected_steps_stop_the_fit():
 def test_the_meter_is_told_the_figures_and_closed():
     recorder = Recorder()
     result = outcome(meter=recorder, chunk=100, figures=(("height", "h"),))
+    assert recorder.seen[0] == (0, {})  # compiled
     assert recorder.seen[-1] == (230, {"h": result.trace["height"][-1]})
     assert recorder.closed == 1
 

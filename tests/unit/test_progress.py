@@ -6,6 +6,7 @@ import numpy as np
 from rich.console import Console
 
 import svidag
+from svidag.inference import progress
 from svidag.inference.progress import Bar, Lines, Meter
 from svidag.methods.stages import Stages
 
@@ -61,6 +62,18 @@ def test_lines_count_up_where_the_end_is_not_known(capsys):
     told = capsys.readouterr().err
     assert told.startswith("scoring: 1,234 ")
     assert "left" not in told
+
+
+def test_what_comes_before_the_first_step_does_not_count_in_the_speed(capsys, monkeypatch):
+    clock = iter([0.0, 0.0, 100.0, 100.0, 101.0, 101.0])
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+    lines = Lines(every=0.5)
+    lines.open("fit", 20, 50)
+    lines.update(20, {})  # compiled after 100 seconds
+    lines.update(30, {})
+    begun, moving = capsys.readouterr().err.splitlines()
+    assert begun == "fit: 20/50  0/s"
+    assert moving == "fit: 30/50  10/s  2 s left"
 
 
 def test_bars_of_several_stages_stand_below_each_other():

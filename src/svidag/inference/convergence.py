@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,6 +39,42 @@ class Agreement:
         (True, False)
         """
         return half_disagreement(edges) < self.tolerance and effective_size(trace) >= self.effective
+
+
+@dataclass(frozen=True)
+class Plateau:
+    """A climb may end when a window of steps is no higher than the one before.
+
+    With means μ₁ and μ₂ of the last two windows of n steps and their variances s², it ends when
+    μ₂ − μ₁ ≤ 2 √((s₁² + s₂²)/n). Where a mean is not finite it goes on.
+
+    Attributes
+    ----------
+    figure
+        The entry of the trace that climbs.
+    window
+        n.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> noise = np.random.default_rng(0).standard_normal(200)
+    >>> rule = Plateau("bound", 100)
+    >>> rule({"bound": noise}), rule({"bound": noise + np.arange(200)})
+    (True, False)
+    """
+
+    figure: str
+    window: int
+
+    def __call__(self, trace: Mapping[str, np.ndarray]) -> bool:
+        """Whether the climb may end."""
+        n, steps = self.window, trace[self.figure]
+        if len(steps) < 2 * n:
+            return False
+        before, last = steps[-2 * n :].astype(np.float64).reshape(2, n)
+        error = np.sqrt((before.var(ddof=1) + last.var(ddof=1)) / n)
+        return bool(last.mean() - before.mean() <= 2 * error)
 
 
 def half_disagreement(edges: Float[np.ndarray, "chains m m"]) -> float:

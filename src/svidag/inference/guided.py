@@ -128,6 +128,11 @@ class Settings:
         for name in ("chains", "levels", "steps", "training_orders", "rounds", "draws", "thin"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1; got {getattr(self, name)}")
+        if self.rounds < self.thin:
+            raise ValueError(
+                f"rounds must be at least thin = {self.thin}, or no graph is kept; "
+                f"got {self.rounds}"
+            )
         if self.look % self.thin or self.look < 1:
             raise ValueError(f"look must be a multiple of thin = {self.thin}; got {self.look}")
         if not 0 < self.flattest <= 1:

@@ -126,29 +126,30 @@ def run(
     """Run an algorithm from the start, or from its checkpoint, to the end of its schedule."""
     key = noise.seeded(seed, 0)
     state = algorithm.init(noise.seeded(seed, 1))
-    done, trace = 0, {}
+    done, status = 0, Status.COMPLETED
+    trace: Trace = {name: np.zeros(0, np.float32) for name in algorithm.figures}
     saved = checkpoint.load(state) if checkpoint else None
     if saved:
         done, state, trace = saved
-    status = Status.COMPLETED
+        status = _judge(schedule, trace, done)
+    started, last_save = time.perf_counter(), -math.inf
     meter.open(title, done, schedule.steps)
-    started = time.perf_counter()
-    at = jnp.asarray(done)
-    _advance(algorithm, state, key, at, at, schedule.chunk)  # compiles, no step
-    compiled, last_save = time.perf_counter(), -math.inf
-    if not trace:
-        trace = {name: np.zeros(0, np.float32) for name in algorithm.figures}
     try:
+        at = jnp.asarray(done)
+        _advance(algorithm, state, key, at, at, schedule.chunk)  # compiles, no step
+        compiled = time.perf_counter()
+        meter.update(done, {})
         while done < schedule.steps and status is Status.COMPLETED:
             limit = min(done + schedule.chunk, (done // GRID + 1) * GRID, schedule.steps)
-            state, info = jax.block_until_ready(
+            moved, info = jax.block_until_ready(
                 _advance(
                     algorithm, state, key, jnp.asarray(done), jnp.asarray(limit), schedule.chunk
                 )
             )
             new = dict(zip(algorithm.figures, np.asarray(info)[:, : limit - done], strict=True))
-            trace = {name: np.concatenate([trace[name], new[name]]) for name in trace}
-            done = limit
+            longer = {name: np.concatenate([trace[name], new[name]]) for name in trace}
+            # In one statement: an interruption before or after it finds what belongs together.
+            state, trace, done = moved, longer, limit
             meter.update(done, {shown: float(trace[name][-1]) for name, shown in schedule.figures})
             status = _judge(schedule, trace, done)
             if checkpoint and time.perf_counter() - last_save > checkpoint.every:

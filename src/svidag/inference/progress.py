@@ -26,7 +26,7 @@ class Meter(abc.ABC):
 
     @abc.abstractmethod
     def update(self, done: int, figures: Mapping[str, float]) -> None:
-        """Show the state after `done` steps."""
+        """Show the state after `done` steps; as many as at the start mean that steps begin now."""
 
     @abc.abstractmethod
     def close(self) -> None:
@@ -93,15 +93,14 @@ class Lines(Meter):
 
     def update(self, done: int, figures: Mapping[str, float]) -> None:
         """Print a line unless the last one is recent."""
-        now = time.monotonic()
+        now, speed = time.monotonic(), self._clock.speed(done)
         finished = self._total is not None and done >= self._total
         if now - self._told < self._every and not finished:
             return
         self._told = now
-        speed = self._clock.speed(done)
         left = ""
-        if self._total is not None:
-            left = f"  {(self._total - done) / speed if speed else float('nan'):.0f} s left"
+        if self._total is not None and speed:
+            left = f"  {(self._total - done) / speed:.0f} s left"
         text = _figures(figures, speed)
         count = _count(done, self._total)
         print(f"{self._title}: {count}  {text}{left}", file=sys.stderr)  # noqa: T201
@@ -111,13 +110,16 @@ class Lines(Meter):
 
 
 class _Clock:
-    """Steps per second since the start."""
+    """Steps per second since the last moment without any: what came before does not count."""
 
     def __init__(self, done: int) -> None:
         self._done, self._start = done, time.monotonic()
 
     def speed(self, done: int) -> float:
-        elapsed = time.monotonic() - self._start
+        now = time.monotonic()
+        if done <= self._done:
+            self._start = now
+        elapsed = now - self._start
         return (done - self._done) / elapsed if elapsed > 0 else 0.0
 
 

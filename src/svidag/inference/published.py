@@ -8,6 +8,7 @@ pulled back to the potentials by the same linear maps that the kernel's repulsio
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,6 +64,8 @@ class Settings:
         Adam's rate and global norm clip for φ; η_r and ℓ2 clip for the particles.
     optimiser, particle_optimiser
         Any optax transformation in place of those.
+    patience
+        Steps in a window of the stop rule (`Plateau`); None runs all iterations.
     """
 
     iterations: int = 2500
@@ -75,8 +78,8 @@ class Settings:
     bins: int = 8
     boundary: float = 5.0
     width: int = 64
-    hidden: tuple[int, ...] = (32, 32)
-    hyper: tuple[int, ...] = (16, 16)
+    hidden: Sequence[int] = (32, 32)
+    hyper: Sequence[int] = (16, 16)
     condition: str = "column"
     edge_gradient: str = "straight-through"
     temperature: float = 0.3
@@ -91,19 +94,19 @@ class Settings:
     particle_clip: float = 10.0
     optimiser: optax.GradientTransformation | None = None
     particle_optimiser: optax.GradientTransformation | None = None
+    patience: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("iterations", "particles", "batch", "draws", "blocks", "bins", "width"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ValueError(f"{name} must be a positive whole number; got {value!r}")
+        self._check_counts()
         for name in (
             "temperature",
             "tau",
             "tau_initial",
             "potential_scale",
             "learning_rate",
+            "gradient_clip",
             "particle_rate",
+            "particle_clip",
         ):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be positive; got {getattr(self, name)!r}")
@@ -122,6 +125,27 @@ class Settings:
                 f"node only; got condition={self.condition!r}"
             )
 
+    def _check_counts(self) -> None:
+        for name in ("iterations", "particles", "batch", "draws", "blocks", "bins", "width"):
+            if not _is_count(getattr(self, name)):
+                raise ValueError(
+                    f"{name} must be a positive whole number; got {getattr(self, name)!r}"
+                )
+        for name, least in (("sinkhorn_iterations", 1), ("patience", 2)):
+            value = getattr(self, name)
+            if value is not None and not _is_count(value, least):
+                raise ValueError(
+                    f"{name} must be None or a whole number from {least} on; got {value!r}"
+                )
+        for name in ("hidden", "hyper"):
+            widths = getattr(self, name)
+            if not isinstance(widths, tuple | list) or not all(map(_is_count, widths)):
+                raise ValueError(
+                    f"{name} must list positive whole numbers, the width of each hidden layer; "
+                    f"got {widths!r}"
+                )
+            object.__setattr__(self, name, tuple(widths))
+
     @property
     def sinkhorn(self) -> Sinkhorn:
         """The relaxation's solver: the limit, or K_S sweeps as published with their derivative."""
@@ -139,6 +163,10 @@ class Settings:
     def relaxing(self) -> Relaxing:
         """How the bound is estimated."""
         return Relaxing(self.temperature, self.batch, self.draws, self.edge_gradient)
+
+
+def _is_count(value: Any, least: int = 1) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
 
 
 class GaussianOrders(eqx.Module):
@@ -362,7 +390,11 @@ def _networks(seed: int, beliefs: Beliefs, s: Settings) -> Networks:
             key=noise.seeded(seed, 2),
         )
     mechanism = MLPMechanism(
-        m, hidden=s.hidden, hyper=s.hyper, condition=s.condition, key=noise.seeded(seed, 3)
+        m,
+        hidden=tuple(s.hidden),
+        hyper=tuple(s.hyper),
+        condition=s.condition,
+        key=noise.seeded(seed, 3),
     )
     return Networks(edges, mechanism)
 

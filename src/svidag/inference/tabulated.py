@@ -24,6 +24,7 @@ from svidag.scores import (
     CountedScores,
     NodeTable,
     ScoreTables,
+    TableSizeError,
     fill,
     grow,
     neighbours,
@@ -38,10 +39,6 @@ Report = Callable[[int], None]
 
 CELL_BYTES = 48
 """Memory for a cell of a table while the tables are put together."""
-
-
-class TableSizeError(ValueError):
-    """Tables would take more memory, or more candidates of a node, than they may."""
 
 
 @dataclass(frozen=True)

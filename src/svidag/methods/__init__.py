@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from numbers import Integral
 from types import MappingProxyType
 from typing import Any
 
@@ -97,6 +98,8 @@ def fit(
     run = _choose(run, "preset", preset)
     if graph_weights not in ("order", "structure"):
         raise ValueError(f"graph_weights must be 'order' or 'structure'; got {graph_weights!r}")
+    if not isinstance(seed, Integral) or seed < 0:
+        raise ValueError(f"seed must be a whole number from 0 on; got {seed!r}")
     problem = Problem.build(data, prior=prior, interventions=interventions, standardise=standardise)
     posterior = run(
         problem,

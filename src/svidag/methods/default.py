@@ -16,7 +16,6 @@ from typing import Any
 from svidag.inference.cautions import FallbackWarning
 from svidag.inference.progress import meter
 from svidag.inference.savepoint import Savepoint, resumable
-from svidag.inference.tabulated import TableSizeError
 from svidag.mechanisms.collapsed import parameter_law
 from svidag.mechanisms.linear import LinearGaussian
 from svidag.mechanisms.local import FamilyScores
@@ -27,6 +26,7 @@ from svidag.methods.stages import Stages
 from svidag.methods.task import Found, Task
 from svidag.posterior import Posterior
 from svidag.problem import Problem
+from svidag.scores import TableSizeError
 
 MECHANISMS = ("linear", "nonlinear")
 EDGES = ("auto", "table", "flow", "mean-field")

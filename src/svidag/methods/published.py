@@ -12,6 +12,7 @@ import jax
 import numpy as np
 
 from svidag.inference.checkpoint import Checkpoint
+from svidag.inference.convergence import Plateau
 from svidag.inference.fitted import GuideLaw, NetworkLaw
 from svidag.inference.loop import Schedule, run
 from svidag.inference.progress import meter
@@ -39,11 +40,11 @@ def fit(
         raise ValueError(f"preset='paper' has mechanism 'mlp' (or 'auto'); got {mechanism!r}")
     chosen = _settings(settings)
     algorithm = Published.build(_rows(problem), _beliefs(problem), chosen, seed)
-    identity = problem.fingerprint(preset="paper", seed=seed, **dataclasses.asdict(chosen))
+    identity = problem.fingerprint(preset="paper", seed=seed, **_identity(chosen))
     outcome = run(
         algorithm,
         seed,
-        Schedule(steps=chosen.iterations, chunk=chunk, figures=FIGURES),
+        _schedule(chosen, chunk),
         meter=meter(progress),
         checkpoint=None if checkpoint is None else Checkpoint(checkpoint, identity),
         title="SVI-DAG (paper)",
@@ -81,6 +82,23 @@ def _settings(given: dict[str, Any]) -> Settings:
             f"unknown settings {unknown} for preset='paper'; known are {sorted(known)} and 'chunk'"
         )
     return Settings(**given)
+
+
+def _identity(settings: Settings) -> dict[str, Any]:
+    """The settings as far as they can be told from one run to the next.
+
+    Functions have no lasting name, so of an optimiser of one's own only its presence is told; a
+    checkpoint is refused where the shapes of its state differ.
+    """
+    named = dataclasses.asdict(settings)
+    for name in ("optimiser", "particle_optimiser"):
+        named[name] = None if named[name] is None else "given"
+    return named
+
+
+def _schedule(settings: Settings, chunk: int) -> Schedule:
+    stop = None if settings.patience is None else Plateau("bound", settings.patience)
+    return Schedule(steps=settings.iterations, chunk=chunk, stop=stop, figures=FIGURES)
 
 
 def _rows(problem: Problem) -> Rows:

@@ -20,7 +20,6 @@ from svidag.inference.savepoint import (
 from svidag.inference.tabulated import (
     CELL_BYTES,
     TableSettings,
-    TableSizeError,
     Tabulated,
     tabulate,
 )
@@ -33,6 +32,7 @@ from svidag.methods.figures import (
 )
 from svidag.methods.ladder import ladder
 from svidag.methods.task import Found, Task
+from svidag.scores import TableSizeError
 
 TABLES = MappingProxyType(
     {

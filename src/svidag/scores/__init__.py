@@ -7,6 +7,7 @@ from svidag.scores.screening import forward_selection, screen
 from svidag.scores.tables import (
     NodeTable,
     ScoreTables,
+    TableSizeError,
     subset_maxima,
     subset_sums,
 )
@@ -15,6 +16,7 @@ __all__ = [
     "CountedScores",
     "NodeTable",
     "ScoreTables",
+    "TableSizeError",
     "extensions",
     "fill",
     "forward_selection",

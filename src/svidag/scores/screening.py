@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float, Int
 
 from svidag.mechanisms.local import FamilyScores
 from svidag.prior import EdgePrior
+from svidag.scores.tables import TableSizeError
 
 
 def screen(
@@ -33,10 +34,10 @@ def screen(
     >>> [c.tolist() for c in chosen[::2]]
     [[2], [0]]
     """
-    selected, single = forward_selection(mechanism, prior, most=most)
     needed = prior.required.sum(axis=0).max()
     if needed > most:
-        raise ValueError(f"a node has {needed} required parents; at most {most} candidates fit")
+        raise TableSizeError(f"a node has {needed} required parents; at most {most} candidates fit")
+    selected, single = forward_selection(mechanism, prior, most=most)
     return [
         _ranked(j, selected, single, prior, fewest=fewest, most=most) for j in range(len(single))
     ]

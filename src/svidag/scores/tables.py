@@ -27,6 +27,10 @@ from jaxtyping import Bool, Float, Int
 from svidag.prior import EdgePrior
 
 
+class TableSizeError(ValueError):
+    """Tables would take more memory, or more candidates of a node, than they may."""
+
+
 @dataclass(frozen=True, eq=False)
 class NodeTable:
     """w_j(S) of one node by the mask of S; −∞ where not scored.
