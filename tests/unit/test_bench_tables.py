@@ -48,6 +48,13 @@ columns = ["brier", "e_shd", "auroc"]
 [block.methods]
 "Other" = [[0.5, 0.01], 0.5, ""]
 """
+TWO_METHODS = """
+[method.exact]
+method = "exact"
+[method.other]
+method = "exact"
+graph_weights = "structure"
+"""
 GOALS = THEIRS.replace("Other", "goal").replace("[0.5, 0.01], 0.5", "0.0, 5.0")
 
 
@@ -143,7 +150,8 @@ def test_the_commands_print_draw_pack_and_write_the_page(folder):
     assert {Path(path).name for path in drawn} >= {"er-dag-reference.svg", "reliability.png"}
     assert bench("pack", "small").output.startswith("3 rows in ")
     written = Path("results/small/tables")
-    assert "`svidag bench run small`" in (written / "scores.md").read_text()
+    assert "svidag bench run small\n" in Path("results/small/README.md").read_text()
+    assert (written / "scores.md").read_text().startswith("| data |")
     assert "\\begin{tabular}" in (written / "scores.tex").read_text()
     assert (written / "scores.csv").read_text().startswith("data,")
     assert bench("docs").exit_code == 0
@@ -155,9 +163,76 @@ def test_the_commands_print_draw_pack_and_write_the_page(folder):
     assert bench("table", "small", "--quick").exit_code == 1
 
 
-def test_times_of_cells_that_shared_the_machine_are_left_out(folder):
+def test_a_published_line_competes_wherever_it_leaves_the_setting_open(folder):
+    everywhere = THEIRS.replace("n = 100\n", "")
+    (folder / "results/published/theirs.toml").write_text(everywhere)
+    (folder / "results/published/goals.toml").write_text(GOALS.replace("n = 100\n", ""))
+    scores = found(folder)[0]
+    missed = list(shortfalls(scores))
+    assert "- er, 10, reference: Brier 0.1000 ± 0.0000 (exact), goal 0.0000" in missed
+    assert "- er, 100, reference: Brier 0.1000 (exact), goal 0.0000" in missed
+    lines = markdown(scores).splitlines()
+    # Best at both sizes in one figure, in neither in the other.
+    assert any("Other (published) | 0.5000 ± 0.0100 | **0.50** |" in line for line in lines)
+    assert any(line.startswith("| er | 10 | reference | exact | **0.1000") for line in lines)
+
+
+def test_every_method_of_ours_is_held_against_the_best_of_the_others(folder):
+    two = STUDY.replace('[method.exact]\nmethod = "exact"', TWO_METHODS)
+    two = two.replace('method = "exact"\nmeasures', 'method = ["exact", "other"]\nmeasures')
+    (folder / "studies/small.toml").write_text(two)
+    (folder / "results/published/goals.toml").write_text('source = "none"')
+    more = THEIRS + '"Third" = [0.4, 0.25, ""]\n'
+    (folder / "results/published/theirs.toml").write_text(more)
     study = Study.read("studies/small.toml")
-    rows = {c.digest: row(c, 1.0) | {"workers": 2} for c in study.cells}
+    level = {"exact": 0.5, "other": 3.0}
+    rows = {c.digest: row(c, level[c.labels["method"]]) for c in study.cells}
+    scores, *_ = tables(study, rows, folder / "results/published")
+    assert list(shortfalls(scores)) == [
+        "- er, 100, reference: E-SHD 0.50 ± 0.00 (exact), Third (published) 0.25",
+        "- er, 100, reference: E-SHD 3.00 ± 0.00 (other), Third (published) 0.25, and 1 more",
+    ]
+
+
+def test_costs_of_others_decide_nothing_but_goals_do(folder):
+    costs = THEIRS.replace('level = "dag"\nconvention = "reference"', 'measure = "costs"')
+    costs = costs.replace('["brier", "e_shd", "auroc"]', '["seconds", "peak_gb"]')
+    theirs = costs.replace('[[0.5, 0.01], 0.5, ""]', "[1.0, 0.1]")
+    (folder / "results/published/theirs.toml").write_text(theirs)
+    (folder / "results/published/goals.toml").write_text(
+        theirs.replace("Other", "goal").replace("[1.0, 0.1]", "[3.0, 0.2]")
+    )
+    spent = found(folder)[-1]
+    assert spent.name == "costs"
+    assert list(shortfalls(spent)) == ["- er, 100: peak memory, GB 0.50 (exact), goal 0.20"]
+    assert "**" not in markdown(spent)
+
+
+def test_a_plot_leaves_out_published_lines_without_a_size(folder):
+    (folder / "results/published/theirs.toml").write_text(THEIRS.replace("n = 100\n", ""))
+    assert bench("plot", "small").exit_code == 0
+
+
+def test_failed_cells_are_on_the_page(folder):
+    study, store = Study.read("studies/small.toml"), Store(folder / "results" / "small")
+    store.keep_failure({"digest": study.cells[3].digest, "error": "ValueError: why\nmore"})
+    assert bench("docs").exit_code == 0
+    assert (
+        "*Failed:* er n=100 exact #1: ValueError: why\n" in Path("docs/benchmarks.md").read_text()
+    )
+
+
+def test_a_missing_file_of_published_figures_is_a_message(folder):
+    (folder / "results/published/theirs.toml").unlink()
+    said = bench("table", "small")
+    assert said.exit_code == 2
+    assert "theirs.toml" in said.output
+
+
+@pytest.mark.parametrize("workers", [2, None])
+def test_times_of_cells_that_shared_the_machine_are_left_out(folder, workers):
+    study = Study.read("studies/small.toml")
+    rows = {c.digest: row(c, 1.0) | {"workers": workers} for c in study.cells}
     shown = list(tables(study, rows, folder / "results" / "published"))
     assert all("seconds" not in line and "peak_gb" in line for line in shown[-1].lines)
     assert "fit, s" not in "".join(map(markdown, shown))

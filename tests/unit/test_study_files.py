@@ -89,6 +89,7 @@ def test_the_quick_size_changes_and_skips(tmp_path):
 def test_a_pattern_selects_by_part_of_the_name_or_by_wildcards(tmp_path):
     study = read(tmp_path, GOOD)
     assert len(study.select("n=100 exact")) == 2
+    assert study.select("n=10") == ()  # words, not parts of words
     assert len(study.select("*#5")) == 2
     assert study.select("nothing") == ()
 
@@ -102,11 +103,15 @@ def test_a_pattern_selects_by_part_of_the_name_or_by_wildcards(tmp_path):
         ("draws = 100", "draws = 100\ndraws = 1", "Cannot overwrite a value \\(at line 3"),
         ("[3, 5]", "[3, 3]", "line 1: replicates lists 3 twice"),
         ("[3, 5]", "'all'", "line 1: replicates must be a positive whole number or a list"),
-        ("edges = 3", "edgez = 3", "data.small.edges is missing: the source 'synthetic' needs"),
+        ("edges = 3", "edgez = 3", "line 4: data.small.edges is missing: the source 'synthetic'"),
         ("m = 4", "m = 4\nmm = 2", "line 7: data.small.mm is not a known key"),
         ("m = 4", 'm = "4"', "line 6: data.small.m must be int, got '4'"),
         ("n = [50, 100]", "n = [50, 1.5]", "line 8: data.small.n must be int, got 1.5"),
-        ("n = [50", 'seed = "{k}"\nn = [50', "data.small.seed names 'k', which is no option"),
+        ("n = [50", 'seed = "{k}"\nn = [50', "data.small.seed names 'k', which the data do not"),
+        ("n = [50", 'seed = "{kind}"\nn = [50', "data.small.seed names 'kind', which the data do"),
+        ("n = [50", 'seed = "{m.x}"\nn = [50', "line 8: data.small.seed names 'int' object has"),
+        ("n = [50, 100]", "n = []", "line 8: data.small.n lists nothing"),
+        ("m = 4", "m = 2026-01-01", "line 6: data.small.m must be text, a number"),
         ('"synthetic"', '"syntetic"', "line 5: data.small.source cannot be used: unknown data"),
         ('"synthetic"', '"no.such:thing"', "cannot load the data source 'no.such:thing'"),
         ('method = "exact"', 'method = "exakt"', "line 11: method.exact.method cannot be used"),
@@ -118,8 +123,12 @@ def test_a_pattern_selects_by_part_of_the_name_or_by_wildcards(tmp_path):
         ("data.small.n = 50", "data.smal.n = 50", "quick.data.smal changes a data that is not"),
         ('skip = ["paper"]', 'skip = ["papr"]', "line 35: quick.skip names 'papr'"),
         ("[quick]", "[quick]\nsize = 3", "line 33: quick.size is not a known key"),
+        ("data.small.n = 50", 'data.small.n = "a"', "line 34: quick.data.small.n must be int"),
+        ("data.small.n = 50", "data.small.nn = 5", "line 34: quick.data.small.nn is not a known"),
+        ('skip = ["paper"]', 'skip = ["small"]', "cells leaves no cell: all are skipped"),
+        ("[quick]", "[show]\nlevels = { small = 3 }\n[quick]", "show.levels.small must be text"),
+        ("[quick]", '[show]\nx = "nn"\n[quick]', "line 33: show.x names 'nn', which is not there"),
         ('prior = "sparse"\n', "", None),
-        ("[[cells]]", "[cells]", "cells"),
     ],
 )
 def test_an_error_names_the_key_and_the_line(tmp_path, old, new, message):
@@ -136,6 +145,19 @@ def test_a_cell_asked_for_twice_is_an_error(tmp_path):
     again = GOOD.replace("[quick]", '[[cells]]\ndata = "small"\nmethod = "paper"\n[quick]')
     with pytest.raises(StudyError, match="asks twice for the same cell: small n=50 paper"):
         read(tmp_path, again.replace('replicates = 1\nmeasures = ["mec"]', ""))
+
+
+def test_one_table_is_no_array_of_tables(tmp_path):
+    one = GOOD[: GOOD.rindex("[[cells]]")].replace("[[cells]]", "[cells]")
+    with pytest.raises(StudyError, match=r"line 2[0-9]: cells must be tables headed"):
+        read(tmp_path, one)
+
+
+def test_a_module_that_cannot_be_imported_is_an_error(tmp_path):
+    (tmp_path / "broken_source.py").write_text("def")
+    text = GOOD.replace('"synthetic"', '"broken_source:make"')
+    with pytest.raises(StudyError, match=r"cannot load the data source .* SyntaxError"):
+        read(tmp_path, text)
 
 
 def test_a_study_without_cells_or_without_a_quick_size_is_an_error(tmp_path):

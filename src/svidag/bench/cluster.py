@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from svidag.bench.cell import Cell
 from svidag.bench.process import in_process
 from svidag.bench.rows import Row
 from svidag.bench.schema import Source, Table
 from svidag.bench.study import Limits
+
+CORES = os.cpu_count() or 1
 
 
 @dataclass(frozen=True)
@@ -28,8 +33,9 @@ class Cluster:
         jobs = 20
         [options]
         queue = "short"
-        cores = 2
+        cores = 1
         processes = 1
+        job_cpu = 2
         memory = "8GB"
         walltime = "04:00:00"
     """
@@ -52,8 +58,16 @@ class Cluster:
         return cls(kind, options, jobs)
 
     @classmethod
-    def local(cls, workers: int) -> Cluster:
-        """Worker processes on this machine, one cell at a time in each."""
+    def local(cls, workers: int | None, limits: Limits) -> Cluster:
+        """Worker processes on this machine, one cell at a time in each.
+
+        By default one for each core, or fewer if the memory that is free would not hold a cell at
+        its limit in each.
+        """
+        if workers is None:
+            free = psutil.virtual_memory().available / 2**30
+            room = int(free // limits.memory_gb) if limits.memory_gb else CORES
+            workers = max(1, min(CORES, room))
         options = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": None}
         return cls(options=tuple(options.items()))
 
@@ -101,7 +115,8 @@ class Distributed:
             }
             try:
                 for task in as_completed(tasks):
-                    yield tasks[task], _outcome(task)
+                    # What else ran on the worker's machine is not known.
+                    yield tasks[task], _outcome(task) | {"workers": None}
                     task.release()
             finally:
                 client.cancel(list(tasks))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import StrEnum
+from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -27,21 +29,46 @@ StudyArgument = Annotated[
 ]
 ResultsOption = Annotated[Path, typer.Option(help="The folder of rows, tables and figures.")]
 QuickOption = Annotated[bool, typer.Option("--quick", help="The small size of the study.")]
+OnlyOption = Annotated[
+    str | None,
+    typer.Option(help="Only cells whose name contains these words, or matches it with * and ?."),
+]
+WorkersOption = Annotated[
+    int | None,
+    typer.Option(min=1, help="Cells at the same time: 1, or with --dask as many as fit."),
+]
+
+
+def _told(command: Callable[..., None]) -> Callable[..., None]:
+    """Make what is wrong with a file a message, not a traceback."""
+
+    @wraps(command)
+    def run(*arguments: Any, **options: Any) -> None:
+        from svidag.bench.schema import StudyError
+
+        try:
+            command(*arguments, **options)
+        except StudyError as error:
+            typer.echo(str(error), err=True)
+            raise typer.Exit(2) from None
+
+    return run
 
 
 @app.command()
+@_told
 def run(
     study: StudyArgument,
     quick: QuickOption = False,
     listing: Annotated[
         bool, typer.Option("--list", help="List the cells and their state; compute nothing.")
     ] = False,
-    only: Annotated[
-        str | None,
-        typer.Option(help="Only cells whose name contains this, or matches it with * and ?."),
-    ] = None,
-    again: Annotated[bool, typer.Option(help="Compute cells that have a row already.")] = False,
-    workers: Annotated[int, typer.Option(min=1, help="Cells at the same time.")] = 1,
+    only: OnlyOption = None,
+    resume: Annotated[
+        bool,
+        typer.Option("--resume/--again", help="Leave cells that have a row, or compute all again."),
+    ] = True,
+    workers: WorkersOption = None,
     memory_gb: Annotated[
         float | None, typer.Option(help="Stop a cell beyond this; default: the study's limit.")
     ] = None,
@@ -63,13 +90,13 @@ def run(
 
     found = _study(study, quick)
     store = Store.of(results, found.name, quick)
-    cells = found.select(only)
+    cells = _selected(found, only)
     if listing:
         _list(cells, store)
         return
     limits = found.limits if memory_gb is None else replace(found.limits, memory_gb=memory_gb)
     execute = _executor(limits, (str(found.folder),), workers, dask, scheduler, cluster)
-    tally = run_cells(cells, store, execute, watcher(), again=again)
+    tally = run_cells(cells, store, execute, watcher(), again=not resume)
     console.print(
         f"{tally.finished} finished, {tally.failed} failed, {tally.skipped} were there; "
         f"rows in {store.folder}"
@@ -82,6 +109,37 @@ def run(
 
 
 @app.command()
+@_told
+def check(
+    study: StudyArgument,
+    quick: QuickOption = False,
+    only: OnlyOption = None,
+    workers: WorkersOption = None,
+    results: ResultsOption = Path("results"),
+) -> None:
+    """Compute cells again and say where their figures differ from the rows that are there."""
+    from svidag.bench.progress import watcher
+    from svidag.bench.rows import Store
+    from svidag.bench.runner import Local, compare
+
+    found = _study(study, quick)
+    rows = Store.of(results, found.name, quick).rows()
+    cells = [cell for cell in _selected(found, only) if cell.digest in rows]
+    if not cells:
+        _fail("none of these cells has a row yet")
+    execute = Local(workers or 1, found.limits, (str(found.folder),))
+    wrong = compare(cells, rows, execute, watcher())
+    for name, differences in wrong.items():
+        console.print(f"[red]differs[/] {escape(name)}")
+        for difference in differences:
+            console.print(f"  {escape(difference)}", soft_wrap=True)
+    console.print(f"{len(cells) - len(wrong)} of {len(cells)} rows come out the same")
+    if wrong:
+        raise typer.Exit(1)
+
+
+@app.command()
+@_told
 def table(
     study: StudyArgument,
     quick: QuickOption = False,
@@ -104,6 +162,7 @@ def table(
 
 
 @app.command()
+@_told
 def plot(
     study: StudyArgument,
     quick: QuickOption = False,
@@ -123,6 +182,7 @@ def plot(
 
 
 @app.command()
+@_told
 def pack(
     study: StudyArgument,
     results: ResultsOption = Path("results"),
@@ -134,13 +194,12 @@ def pack(
     found = _study(study, False)
     store = Store.of(results, found.name, False)
     count = store.pack({cell.digest for cell in found.cells})
-    write_tables(found, store.rows(), results / "published", store.folder / "tables")
-    typer.echo(
-        f"{count} rows in {store.folder / 'rows.jsonl'}, tables in {store.folder / 'tables'}"
-    )
+    written = write_tables(found, store, results / "published")
+    typer.echo(f"{count} rows in {store.folder / 'rows.jsonl'}, tables in {written}")
 
 
 @app.command()
+@_told
 def docs(
     out: Annotated[Path, typer.Option("-o", help="The page to write.")] = Path(
         "docs/benchmarks.md"
@@ -164,7 +223,7 @@ def _fail(message: str) -> NoReturn:
 def _executor(
     limits: Any,
     paths: tuple[str, ...],
-    workers: int,
+    workers: int | None,
     dask: bool,
     scheduler: str | None,
     cluster: Path | None,
@@ -180,8 +239,15 @@ def _executor(
     if cluster is not None:
         return Distributed(Cluster.read(cluster), limits, paths)
     if dask:
-        return Distributed(Cluster.local(workers), limits, paths)
-    return Local(workers, limits, paths)
+        return Distributed(Cluster.local(workers, limits), limits, paths)
+    return Local(workers or 1, limits, paths)
+
+
+def _selected(study: Any, only: str | None) -> Any:
+    cells = study.select(only)
+    if not cells:
+        _fail(f"no cell of {study.name} matches {only!r}; --list shows their names")
+    return cells
 
 
 def _list(cells: Any, store: Any) -> None:
@@ -194,8 +260,8 @@ def _list(cells: Any, store: Any) -> None:
 
 
 def _study(name: str, quick: bool) -> Any:
-    """Read a study; what is wrong with it is a message, not a traceback."""
-    from svidag.bench.study import Study, StudyError
+    """Read a study by the path of its file or by its name."""
+    from svidag.bench.study import Study
 
     path = Path(name)
     if path.suffix != ".toml":
@@ -203,8 +269,4 @@ def _study(name: str, quick: bool) -> Any:
     if not path.exists():
         known = ", ".join(sorted(p.stem for p in Path("studies").glob("*.toml"))) or "none"
         raise typer.BadParameter(f"no study file {path}; in the folder studies: {known}")
-    try:
-        return Study.read(path, quick=quick)
-    except StudyError as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(2) from None
+    return Study.read(path, quick=quick)

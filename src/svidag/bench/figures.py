@@ -48,10 +48,11 @@ def _curves(study: Study, rows: Mapping[str, Row], published: Path) -> Iterator[
             continue
         panels: dict[tuple[str, str, str], list[Line]] = {}
         for line in table.lines:
-            key = line["data"], line["level"], line["convention"]
-            panels.setdefault(key, []).append(line)
+            if line.get(study.show.x) is not None:
+                key = line["data"], line["level"], line["convention"]
+                panels.setdefault(key, []).append(line)
         for (data, level, convention), lines in panels.items():
-            if len({line.get(study.show.x) for line in lines}) > 1:
+            if len({line[study.show.x] for line in lines}) > 1:
                 title = f"{data}, {level.upper()} level, {convention} scoring"
                 yield f"{data}-{level}-{convention}", _panels(lines, study.show.x, title)
 

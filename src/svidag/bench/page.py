@@ -9,7 +9,7 @@ from pathlib import Path
 from svidag.bench.published import sources
 from svidag.bench.rows import Row, Store
 from svidag.bench.study import Study
-from svidag.bench.summary import Line
+from svidag.bench.summary import Line, alone
 from svidag.bench.tables import GOAL, StudyTable, csv, figure, latex, markdown, shown, tables
 
 HEAD = """\
@@ -21,7 +21,7 @@ error over replicates. Two conventions of scoring: *standard* is the definition 
 counts once; at CPDAG level all scores compare CPDAGs), *reference* is how the code behind the
 published tables scores, for comparison with those only. The best of each setting is in bold.
 Published figures were measured by others, on other draws of the data unless said otherwise, and
-on a GPU; our times are on the machine named below each table.
+on a GPU; what ours were computed with stands at the end of each study.
 """
 HEADINGS = {
     "mec": "Equivalence class",
@@ -43,7 +43,7 @@ def write_page(studies: Sequence[Study], results: Path, out: Path) -> None:
         found = list(tables(study, rows, results / "published"))
         if found:
             pictures = _copied(sorted((store.folder / "figures").glob("*.svg")), study.name, out)
-            parts.append(_section(study, found, rows, results / "published", pictures))
+            parts.append(_section(study, found, store, results / "published", pictures))
         else:
             waiting.append(f"- {study.title}: `svidag bench run {study.name}`\n")
     if waiting:
@@ -52,18 +52,28 @@ def write_page(studies: Sequence[Study], results: Path, out: Path) -> None:
     out.write_text("\n".join(parts), encoding="utf-8")
 
 
-def write_tables(study: Study, rows: Mapping[str, Row], published: Path, folder: Path) -> None:
-    """Write each table as Markdown, LaTeX and CSV; the first two say what made them."""
-    made = f"`svidag bench run {study.name}`, `svidag bench pack {study.name}`."
-    notes = [made, _provenance(study, rows)]
+def write_tables(study: Study, store: Store, published: Path) -> Path:
+    """Write each table as Markdown, LaTeX and CSV, and a note of what made them; give the folder.
+
+    The note stands beside the rows, for CSV and pictures have no room for it.
+    """
+    rows, folder = store.rows(), store.folder / "tables"
+    commands = [f"svidag bench {verb} {study.name}" for verb in ("run", "pack", "plot")]
+    versions = [_provenance(study, rows), *_failures(study, store)]
     folder.mkdir(parents=True, exist_ok=True)
     for table in tables(study, rows, published):
-        text = [markdown(table), *notes]
-        remarks = [f"% {line}" for line in notes]
-        (folder / f"{table.name}.md").write_text("\n\n".join(text) + "\n", encoding="utf-8")
-        lines = "\n".join([*remarks, latex(table)])
-        (folder / f"{table.name}.tex").write_text(lines + "\n", encoding="utf-8")
-        (folder / f"{table.name}.csv").write_text(csv(table), encoding="utf-8")
+        _write(folder / f"{table.name}.md", markdown(table))
+        _write(folder / f"{table.name}.tex", latex(table))
+        _write(folder / f"{table.name}.csv", csv(table).rstrip("\n"))
+    made = "Rows, tables and figures here were made by\n\n" + "\n".join(
+        f"    {command}" for command in commands
+    )
+    _write(store.folder / "README.md", "\n\n".join([f"# {study.title}", made, *versions]))
+    return folder
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text + "\n", encoding="utf-8")
 
 
 def _copied(pictures: Sequence[Path], study: str, out: Path) -> list[str]:
@@ -78,7 +88,7 @@ def _copied(pictures: Sequence[Path], study: str, out: Path) -> list[str]:
 def _section(
     study: Study,
     found: list[StudyTable],
-    rows: Mapping[str, Row],
+    store: Store,
     published: Path,
     pictures: list[str],
 ) -> str:
@@ -94,49 +104,57 @@ def _section(
     short = [line for table in found for line in shortfalls(table)]
     if short:
         lines += ["### Where we fall short\n", *short, ""]
-    lines.append(_provenance(study, rows) + "\n")
+    lines.append(_provenance(study, store.rows()) + "\n")
+    lines += [f"{line}\n" for line in _failures(study, store)]
     return "\n".join(lines)
 
 
 def shortfalls(table: StudyTable) -> Iterator[str]:
-    """Settings in which a published figure is better than all of ours, or a goal is missed.
+    """Where a published figure is better than that of a method of ours, or a goal is missed.
 
     A goal is missed by more than two standard errors of our mean; a published figure is better as
     soon as it is, whatever the errors.
     """
     for setting in table.settings():
-        ours = [line for line in setting if not line.get("published")]
-        theirs = [line for line in setting if line.get("published")]
         for name in table.figures:
-            # Times of others are on a GPU: the table shows them, but they decide nothing.
-            rivals = [
-                line
-                for line in theirs
-                if line.get(name) is not None and (name != "seconds" or line["method"] == GOAL)
-            ]
-            mine = [line for line in ours if line.get(name) is not None]
-            if figure(name).better and mine and rivals:
-                yield from _compare(table, name, mine, rivals)
+            lines = table.competing(setting, name)
+            rivals = [line for line in lines if line.get("published")]
+            if figure(name).better and rivals:
+                for line in lines:
+                    if not line.get("published"):
+                        yield from _compare(table, name, line, rivals)
 
 
-def _compare(table: StudyTable, name: str, ours: list[Line], theirs: list[Line]) -> Iterator[str]:
+def _compare(table: StudyTable, name: str, ours: Line, rivals: list[Line]) -> Iterator[str]:
+    """The goal if it is missed, and the best of the published figures that are better."""
     better = figure(name).better
-    best = max(ours, key=lambda line: better * line[name])
-    for rival in theirs:
-        goal = rival["method"] == GOAL
-        room = 2 * best.get(f"{name}_se", 0.0) if goal else 0.0
-        if better * (rival[name] - best[name]) > room:
-            places = [k for k in table.dimensions if k not in ("method", "prior")]
-            where = ", ".join(str(best[k]) for k in places if best.get(k) is not None)
-            what = "goal" if goal else f"{rival['method']} (published)"
-            yield (
-                f"- {where}: {figure(name).heading} {shown(best, name)} ({best['method']}), "
-                f"{what} {shown(rival, name)}"
-            )
+    places = [k for k in table.dimensions if k not in ("method", "prior")]
+    where = ", ".join(str(ours[k]) for k in places if ours.get(k) is not None)
+    who = " ".join(filter(None, [ours["method"], ours.get("prior")]))
+    start = f"- {where}: {figure(name).heading} {shown(ours, name)} ({who}), "
+    ahead = [line for line in rivals if better * (line[name] - ours[name]) > 0]
+    for goal in (line for line in ahead if line["method"] == GOAL):
+        if better * (goal[name] - ours[name]) > 2 * ours.get(f"{name}_se", 0.0):
+            yield f"{start}goal {shown(goal, name)}"
+    others = [line for line in ahead if line["method"] != GOAL]
+    if others:
+        best = max(others, key=lambda line: better * line[name])
+        more = f", and {len(others) - 1} more" if len(others) > 1 else ""
+        yield f"{start}{best['method']} (published) {shown(best, name)}{more}"
+
+
+def _failures(study: Study, store: Store) -> list[str]:
+    """The cells that were tried in vain, and why."""
+    failed = store.failures()
+    return [
+        f"*Failed:* {cell.name}: {failed[cell.digest]['error'].splitlines()[0]}"
+        for cell in study.cells
+        if cell.digest in failed
+    ]
 
 
 def _provenance(study: Study, rows: Mapping[str, Row]) -> str:
-    """Which versions and machines computed the rows, and what failed to be there."""
+    """Which versions and machines computed the rows, and how many are missing."""
     mine = [rows[cell.digest] for cell in study.cells if cell.digest in rows]
     used = {
         f"svidag {v['svidag']}, jax {v['jax']}, numpy {v['numpy']}, Python {v['python']}, "
@@ -146,6 +164,6 @@ def _provenance(study: Study, rows: Mapping[str, Row]) -> str:
     }
     missing = len(study.cells) - len(mine)
     gap = f" {missing} of {len(study.cells)} cells have no row yet." if missing else ""
-    together = max((row.get("workers", 1) for row in mine), default=1)
-    shared = f" Where {together} cells ran at once, times are left out." if together > 1 else ""
+    together = any(not alone(row) for row in mine)
+    shared = " Times of cells that shared their machine with others are left out." * together
     return f"*Computed with {'; '.join(sorted(used))}.*{shared}{gap}"

@@ -27,9 +27,25 @@ def read_parts(kind: str, table: Table, quick: Table) -> Iterator[tuple[str, dic
         if name not in stated:
             raise change.error("", f"changes a {kind} that is not there{suggest(name, stated)}")
     for name, entry in stated.items():
-        merged = dict(entry.values) | dict(changes[name].values if name in changes else {})
-        CHECKS[kind](Table(entry.source, merged, entry.key))
-        yield name, {"method": "svi-dag"} | merged if kind == "method" else merged
+        change = changes.get(name)
+        merged = entry if change is None else entry.changed_by(change)
+        for option, value in merged.values.items():
+            if not _plain(value):
+                raise merged.error(option, f"must be text, a number, true or false, got {value!r}")
+            if value == [] and kind != "prior":
+                raise merged.error(option, "lists nothing, so that there would be no cell")
+        CHECKS[kind](merged)
+        options = dict(merged.values)
+        yield name, {"method": "svi-dag"} | options if kind == "method" else options
+
+
+def _plain(value: Any) -> bool:
+    """Whether a value can stand in a row: dates and times cannot."""
+    if isinstance(value, dict):
+        return all(map(_plain, value.values()))
+    if isinstance(value, list):
+        return all(map(_plain, value))
+    return isinstance(value, str | int | float | bool)
 
 
 def _check_data(entry: Table) -> None:
@@ -48,10 +64,11 @@ def _check_data(entry: Table) -> None:
             for each in values(value):
                 _check_type(entry, option, each, hints.get(option, Any))
     entry.close()
+    stated = [option for option in options if option in entry.values]
     try:
-        pattern.format(**dict.fromkeys(options, 0), replicate=0)
-    except (KeyError, IndexError, ValueError) as error:
-        raise entry.error("seed", f"names {error}, which is no option of the data") from None
+        pattern.format(**dict.fromkeys(stated, 0), replicate=0)
+    except (LookupError, ValueError, TypeError, AttributeError) as error:
+        raise entry.error("seed", f"names {error}, which the data do not state") from None
 
 
 def _check_type(entry: Table, option: str, value: Any, hint: Any) -> None:

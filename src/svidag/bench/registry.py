@@ -32,5 +32,6 @@ def find(table: Mapping[str, Any], what: str, name: str) -> Any:
         raise ValueError(f"unknown {what} {name!r}{suggest(name, table)}")
     try:
         return getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise ValueError(f"cannot load the {what} {name!r}: {error}") from error
+    except Exception as error:  # a module of the user's may fail in any way
+        reason = f"{type(error).__name__}: {error}"
+        raise ValueError(f"cannot load the {what} {name!r}: {reason}") from error

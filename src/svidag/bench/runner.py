@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import queue
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
+from typing import Any
 
 from svidag.bench.cell import Cell
 from svidag.bench.process import CellProcess
@@ -50,6 +52,48 @@ def run(
     finally:
         watch.close()
     return Tally(len(cells) - len(todo), len(todo) - failed, failed)
+
+
+def compare(
+    cells: Sequence[Cell], rows: Mapping[str, Row], execute: Executor, watch: Watcher
+) -> dict[str, list[str]]:
+    """Compute the cells again; for each whose figures are not those of its row, the differences."""
+    wrong = {}
+    watch.open(0, len(cells))
+    try:
+        for cell, row in execute(cells):
+            error = row.get("error")
+            if error is not None:
+                wrong[cell.name] = [error]
+            elif found := list(differences(rows[cell.digest]["figures"], row["figures"])):
+                wrong[cell.name] = found
+            watch.ended(cell.name, row["seconds"]["total"], error)
+    finally:
+        watch.close()
+    return wrong
+
+
+def differences(kept: Any, new: Any, place: str = "figures") -> Iterator[str]:
+    """Where two nests of figures differ by more than a millionth.
+
+    Examples
+    --------
+    >>> list(differences({"a": [1.0, 2.0]}, {"a": [1.0, 2.1]}))
+    ['figures.a.1: 2.0 in the row, 2.1 now']
+    """
+    if isinstance(kept, dict) and isinstance(new, dict) and kept.keys() == new.keys():
+        for name in kept:
+            yield from differences(kept[name], new[name], f"{place}.{name}")
+    elif isinstance(kept, list) and isinstance(new, list) and len(kept) == len(new):
+        for index, pair in enumerate(zip(kept, new, strict=True)):
+            yield from differences(*pair, f"{place}.{index}")
+    elif not _same(kept, new):
+        yield f"{place}: {kept!r} in the row, {new!r} now"
+
+
+def _same(kept: Any, new: Any) -> bool:
+    numbers = all(isinstance(value, int | float) for value in (kept, new))
+    return math.isclose(kept, new, rel_tol=1e-6, abs_tol=1e-6) if numbers else kept == new
 
 
 @dataclass(frozen=True)

@@ -79,14 +79,27 @@ class Table:
     values: Mapping[str, Any]
     key: tuple[str, ...] = ()
     start: int = 1
+    change: Table | None = None
     _taken: set[str] = field(default_factory=set, init=False, repr=False)
 
     def error(self, name: str, problem: str) -> StudyError:
-        """An error about one field; `problem` continues a sentence that begins with its name."""
+        """An error about one field; `problem` continues a sentence that begins with its name.
+
+        It names the line of the field or, where that is not set, of the table it belongs to.
+        """
+        if self.change is not None and name in self.change.values:
+            return self.change.error(name, problem)
         full = (*self.key, name) if name else self.key
         line = self.source.line(full, self.start)
+        if line is None and self.key:
+            line = self.source.line(self.key, self.start)
         place = f"{self.source.path}, line {line}" if line else f"{self.source.path}"
         return StudyError(f"{place}: {'.'.join(full)} {problem}")
+
+    def changed_by(self, change: Table) -> Table:
+        """Put in the fields of another table; errors about those name that one."""
+        values = {**self.values, **change.values}
+        return Table(self.source, values, self.key, self.start, change)
 
     def take(self, name: str, default: Any = None) -> Any:
         """The value of a field as it stands."""

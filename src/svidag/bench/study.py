@@ -84,8 +84,6 @@ class Presentation:
         The level at which each data set is scored; all levels for those not named.
     conventions
         Conventions shown, of ``"standard"`` and ``"reference"``.
-    columns
-        Figures shown; by default those of the measure.
     published
         Files of published figures to stand beside.
     x
@@ -94,7 +92,6 @@ class Presentation:
 
     levels: Mapping[str, str]
     conventions: tuple[str, ...]
-    columns: tuple[str, ...]
     published: tuple[str, ...]
     x: str
 
@@ -198,7 +195,7 @@ class Study:
             limits=_limits(table),
             folder=source.path.resolve().parent,
             quick=quick,
-            show=_presentation(table.table("show"), parts["data"]),
+            show=_presentation(table.table("show"), parts),
         )
         table.close()
         used.close()
@@ -210,11 +207,12 @@ class Study:
         return tuple(dict.fromkeys(name for cell in self.cells for name in cell.measures))
 
     def select(self, pattern: str | None) -> tuple[Cell, ...]:
-        """The cells whose name contains the pattern, or matches it if it has ``*`` or ``?``."""
+        """The cells whose name has these words, or matches the pattern if it has ``*`` or ``?``."""
         if pattern is None:
             return self.cells
-        wild = pattern if set(pattern) & set("*?") else f"*{pattern}*"
-        return tuple(cell for cell in self.cells if fnmatch(cell.name, wild))
+        if set(pattern) & set("*?"):
+            return tuple(cell for cell in self.cells if fnmatch(cell.name, pattern))
+        return tuple(cell for cell in self.cells if f" {pattern} " in f" {cell.name} ")
 
 
 @contextmanager
@@ -280,19 +278,21 @@ def _limits(table: Table) -> Limits:
     return limits
 
 
-def _presentation(table: Table, data: Mapping[str, Any]) -> Presentation:
+def _presentation(table: Table, parts: Mapping[str, Mapping[str, Any]]) -> Presentation:
     levels = table.table("levels")
     for name in levels.values:
-        _check_known(levels, name, [name], data)
-        _check_known(levels, name, [levels.take(name)], LEVELS)
+        _check_known(levels, name, [name], parts["data"])
+        _check_known(levels, name, [levels.text(name)], LEVELS)
     shown = Presentation(
         dict(levels.values),
         table.words("conventions", CONVENTIONS),
-        table.words("columns", ()),
         table.words("published", ()),
         table.text("x", "n"),
     )
     _check_known(table, "conventions", shown.conventions, CONVENTIONS)
+    if "x" in table.values:
+        stated = {o for kind in ("data", "method") for part in parts[kind].values() for o in part}
+        _check_known(table, "x", [shown.x], stated)
     table.close()
     return shown
 
@@ -332,11 +332,13 @@ def _meet(
 
 
 def _unique(cells: Iterator[Cell], table: Table) -> tuple[Cell, ...]:
-    """All cells; one that is asked for twice is an error."""
+    """All cells; one that is asked for twice is an error, and so is none at all."""
     found: dict[str, Cell] = {}
     for cell in cells:
         if found.setdefault(cell.digest, cell) is not cell:
             raise table.error(
                 "cells", f"asks twice for the same cell: {found[cell.digest].name}, {cell.name}"
             )
+    if not found:
+        raise table.error("cells", "leaves no cell: all are skipped")
     return tuple(found.values())

@@ -86,12 +86,14 @@ def _cost(group: Group) -> Line:
 
     Times of cells that shared the machine with other cells say little and are left out.
     """
-    spent = [
-        (_times(row) if row.get("workers", 1) == 1 else {}) | {"peak_gb": row.get("peak_gb")}
-        for row in group.rows
-    ]
+    spent = [(_times(row) if alone(row) else {}) | _memory(row) for row in group.rows]
     (mean,) = averaged([[{k: v for k, v in each.items() if v is not None} for each in spent]])
     return mean | {"count": len(group.rows), "asked": len(group.cells)}
+
+
+def alone(row: Row) -> bool:
+    """Whether no other cell of the run was computed meanwhile on the same machine."""
+    return row.get("workers", 1) == 1
 
 
 def _times(row: Row) -> Line:
@@ -100,3 +102,8 @@ def _times(row: Row) -> Line:
         "compile_seconds": row["seconds"].get("compile"),
         "total_seconds": row["seconds"]["total"] if row.get("fresh_process") else None,
     }
+
+
+def _memory(row: Row) -> Line:
+    """The peak is of the process, so it is the cell's own in a fresh one only."""
+    return {"peak_gb": row.get("peak_gb") if row.get("fresh_process") else None}

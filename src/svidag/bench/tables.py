@@ -57,9 +57,9 @@ FIGURES: Mapping[str, Figure] = MappingProxyType(
         "mean_forecast": Figure("mean forecast", 3),
         "frequency": Figure("frequency", 3),
         "seconds": Figure("fit, s", 1, -1),
-        "compile_seconds": Figure("of it compiling, s", 1),
+        "compile_seconds": Figure("of it compiling, s", 1, -1),
         "total_seconds": Figure("whole process, s", 1),
-        "peak_gb": Figure("peak memory, GB", 2),
+        "peak_gb": Figure("peak memory, GB", 2, -1),
     }
 )
 
@@ -76,6 +76,9 @@ SHOWN: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 """Figures of each measure; another measure shows all that it has."""
 
+ELSEWHERE = SHOWN["costs"]
+"""Figures that depend on the machine: those of others are shown, but decide nothing."""
+
 
 @dataclass(frozen=True, eq=False)
 class StudyTable:
@@ -87,12 +90,31 @@ class StudyTable:
     figures: tuple[str, ...]
 
     def settings(self) -> list[list[Line]]:
-        """The lines that compete: same data, size, level, convention and truth."""
+        """The lines that compete: same data, size, level, convention and truth.
+
+        A published line that leaves one of these open competes wherever the others agree.
+        """
         places = [name for name in self.dimensions if name not in ("method", "prior")]
         found: dict[tuple, list[Line]] = {}
         for line in self.lines:
-            found.setdefault(_key(line, places), []).append(line)
+            if not line.get("published"):
+                found.setdefault(_key(line, places), []).append(line)
+        theirs = [line for line in self.lines if line.get("published")]
+        for key, setting in found.items():
+            for line in theirs:
+                stated = zip(_key(line, places), key, strict=True)
+                if all(value is None or value == ours for value, ours in stated):
+                    setting.append(line)
         return list(found.values())
+
+    def competing(self, setting: list[Line], name: str) -> list[Line]:
+        """The lines of a setting that have a figure which can be compared with ours."""
+        return [
+            line
+            for line in setting
+            if line.get(name) is not None
+            and (name not in ELSEWHERE or not line.get("published") or line["method"] == GOAL)
+        ]
 
 
 def tables(study: Study, rows: Mapping[str, Row], folder: Path) -> Iterator[StudyTable]:
@@ -136,7 +158,7 @@ def _key(line: Line, places: Sequence[str]) -> tuple:
 
 
 def _table(name: str, lines: list[Line], study: Study) -> StudyTable:
-    known = study.show.columns or SHOWN.get(name, ())
+    known = SHOWN.get(name, ())
     present = dict.fromkeys(k for line in lines for k, v in line.items() if v is not None)
     figures = [figure for figure in known if figure in present]
     if not figures:
@@ -235,17 +257,17 @@ def figure(name: str) -> Figure:
 
 
 def _best(table: StudyTable) -> set[tuple[int, str]]:
-    """The lines and figures that are the best of their setting; goals take no part."""
-    found = set()
+    """The lines and figures that are the best of all their settings; goals take no part."""
+    best, beaten = set(), set()
     for setting in table.settings():
         for name in table.figures:
             better = figure(name).better
-            lines = [line for line in setting if line.get(name) is not None]
-            lines = [line for line in lines if line["method"] != GOAL]
+            lines = [line for line in table.competing(setting, name) if line["method"] != GOAL]
             if better and len(lines) > 1:
                 top = max(better * line[name] for line in lines)
-                found |= {(id(line), name) for line in lines if better * line[name] == top}
-    return found
+                for line in lines:
+                    (best if better * line[name] == top else beaten).add((id(line), name))
+    return best - beaten
 
 
 def _escaped(text: str) -> str:
