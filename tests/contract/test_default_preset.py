@@ -9,7 +9,7 @@ import pytest
 import svidag
 from svidag.exact import posterior as exact_posterior
 from svidag.graph import are_dags
-from svidag.inference.cautions import ConvergenceWarning, FallbackWarning
+from svidag.inference.cautions import ConvergenceWarning, FallbackWarning, SettingWarning
 from svidag.prior import Prior
 
 QUICK = {"chains": 4, "burn_in": 50, "orders": 200, "look": 50, "thin": 5}
@@ -203,6 +203,46 @@ def test_chains_that_stay_apart_are_told_of():
         found = fit(frame, levels=1, burn_in=0, orders=1, thin=1)
     assert found.diagnostics["status"] == "budget"
     assert found.diagnostics["half_disagreement"] > 0.1
+    with pytest.warns(ConvergenceWarning, match=r"ended by `agreement` while halves .* differ by"):
+        found = fit(table(), moves="none", orders=4, agreement=1, effective_orders=0)
+    assert found.diagnostics["status"] == "converged"
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"chains": 1}, "single chain"),
+        ({"rounds": 0}, "not grown until nothing pressed"),
+        ({"fewest": 1, "most": 1}, "possible arrows found no room"),
+    ],
+)
+def test_what_cannot_be_relied_on_is_told(settings, message):
+    with pytest.warns(ConvergenceWarning, match=message):
+        fit(table(), **settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "unused"),
+    [
+        ({"bound": "published", "correction": "none"}, r"\['bound', 'correction'\]"),
+        ({"units": 200}, r"\['units'\]"),
+        ({"edges": "mean-field", "sketch_units": 8, **GUIDE}, r"\['sketch_units'\]"),
+    ],
+)
+def test_settings_without_use_are_told(settings, unused):
+    chosen = settings if "edges" in settings else {**QUICK, **settings}
+    with pytest.warns(SettingWarning, match=rf"settings {unused} were given but not used"):
+        svidag.fit(table(60), mechanism="linear", progress=False, **chosen)
+
+
+def test_a_fallback_has_no_use_for_the_schedule_of_tables():
+    small = {"steps": 2, "rounds": 4, "look": 2, "sweeps": 2, **FLOW, "agreement": 1}
+    small |= {"table_gib": 1e-6, "burn_in": 3, "effective_orders": 0, "progress": False}
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        svidag.fit(table(60), mechanism="linear", **small)
+    (told,) = [w for w in told if w.category is SettingWarning]
+    assert "['burn_in']" in str(told.message)
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def tabulate(model, prior, candidates, *, slack):
 def weight(model, prior, node, parents):
     chosen = np.zeros((1, len(prior.names)), dtype=bool)
     chosen[0, list(parents)] = True
-    return model.local_scores(node, chosen)[0] + sum(
+    return model.family_scores(np.array([node]), chosen)[0] + sum(
         prior.logit[i, node] for i in parents if not prior.required[i, node]
     )
 

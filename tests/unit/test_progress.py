@@ -3,6 +3,7 @@
 import io
 
 import numpy as np
+import pytest
 from rich.console import Console
 
 import svidag
@@ -44,6 +45,7 @@ def test_every_stage_is_shown_with_its_total_where_that_is_known():
     assert max(swept) == total == 2 * (200 + 50 * 10)
 
 
+@pytest.mark.filterwarnings("ignore::svidag.ConvergenceWarning")  # a single chain
 def test_a_guide_shows_its_training_and_its_rounds():
     recorder = Recorder()
     settings = {"edges": "mean-field", "chains": 1, "steps": 4, "rounds": 6, "look": 2}

@@ -17,11 +17,15 @@ class FitWarning(UserWarning):
 
 
 class ConvergenceWarning(FitWarning):
-    """The chains were still far apart when their budget was used up."""
+    """The chains are far apart or alone, or their tables lack something."""
 
 
 class FallbackWarning(FitWarning):
     """Tables of parent sets did not fit, and a guide took their place."""
+
+
+class SettingWarning(FitWarning):
+    """Settings were given that the fit had no use for."""
 
 
 class WeightWarning(FitWarning):

@@ -65,10 +65,9 @@ class Chains(NamedTuple):
 
 
 class Move(NamedTuple):
-    """What a step did: accepted chains, and how many pairs were estimated."""
+    """What a step did: which chains accepted."""
 
     accepted: Bool[np.ndarray, " K"]
-    estimated: int
 
 
 class PseudoMarginal:
@@ -105,8 +104,8 @@ class PseudoMarginal:
             drawn.parents.reshape(K, m, m),
         )
 
-    def step(self, chains: Chains, key: PRNGKeyArray, *, power: float = 1.0) -> tuple[Chains, Move]:
-        """One move of every chain; a power below one flattens the target, for burn-in only."""
+    def step(self, chains: Chains, key: PRNGKeyArray) -> tuple[Chains, Move]:
+        """One move of every chain."""
         key, key_move = jax.random.split(key)
         rng = host_generator(key_move)
         replicas = self.proposal(chains.replicas, rng)
@@ -122,7 +121,7 @@ class PseudoMarginal:
             ):
                 old[chain, node] = new
         ratio = moved.log_evidence - moved.log_known - chains.log_evidence + chains.log_known
-        gain = power * ratio.sum(axis=1)
+        gain = ratio.sum(axis=1)
         accepted = possible & (np.log(rng.random(len(orders))) < gain)
         kept = Chains(
             *(
@@ -130,7 +129,7 @@ class PseudoMarginal:
                 for new, old in zip(moved, chains, strict=True)
             )
         )
-        return kept, Move(accepted, len(chain))
+        return kept, Move(accepted)
 
 
 def feasible(

@@ -20,7 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float, Int, Shaped
+from jaxtyping import Bool, Float, Int
 from scipy.special import gammaln
 
 from svidag.data import row_groups
@@ -52,7 +52,7 @@ class LinearGaussian(LocalScores):
     >>> x = np.random.default_rng(0).standard_normal((50, 3))
     >>> model = LinearGaussian.from_values(x)
     >>> parents = np.array([[0, 1, 1], [0, 0, 0]], dtype=bool)
-    >>> model.local_scores(0, parents).shape
+    >>> model.family_scores(np.array([0, 0]), parents).shape
     (2,)
     """
 
@@ -100,23 +100,6 @@ class LinearGaussian(LocalScores):
     def prior_scale(self) -> float:
         """The prior scale t of T = t I."""
         return self.mean_weight * (self.scale_weight - self.m - 1) / (self.mean_weight + 1)
-
-    def local_scores(
-        self, node: int, parents: Shaped[np.ndarray, "S m"]
-    ) -> Float[np.ndarray, " S"]:
-        """f_node(P) for each parent set P, given as the rows of a 0/1 matrix."""
-        chosen = parents.astype(bool)
-        if chosen[:, node].any():
-            raise ValueError(f"node {node} is among its own parents")
-        family = chosen.copy()
-        family[:, node] = True
-        group = self.group[node]
-        return self._assemble(
-            self.rows[group],
-            chosen.sum(axis=1),
-            subdeterminants(self.scatter[group], chosen),
-            subdeterminants(self.scatter[group], family),
-        )
 
     def family_scores(
         self, nodes: Int[np.ndarray, " B"], parents: Bool[np.ndarray, "B m"]

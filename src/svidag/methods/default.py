@@ -9,11 +9,12 @@ from __future__ import annotations
 import dataclasses
 import time
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from svidag.inference.cautions import FallbackWarning
+from svidag.inference.cautions import FallbackWarning, SettingWarning
 from svidag.inference.progress import meter
 from svidag.inference.savepoint import Savepoint, resumable
 from svidag.mechanisms.collapsed import parameter_law
@@ -31,6 +32,9 @@ from svidag.scores import TableSizeError
 MECHANISMS = ("linear", "nonlinear")
 EDGES = ("auto", "table", "flow", "mean-field")
 
+NETWORKS = MappingProxyType({"units": 200, "sketch_units": 32})
+"""Units of a nonlinear mechanism and of the sketch of it, unless they are given."""
+
 SKETCH_FROM = 300
 """Rows from which a sketch with fewer units pays for itself."""
 
@@ -43,8 +47,6 @@ def fit(
     progress: Any,
     checkpoint: Path | None,
     edges: str = "auto",
-    units: int = 200,
-    sketch_units: int = 32,
     **settings: Any,
 ) -> Posterior:
     """Choose the mechanism, find orders and parents, and wrap what was found as a posterior."""
@@ -52,8 +54,12 @@ def fit(
     _one_of("mechanism", mechanism, ("auto", *MECHANISMS))
     _one_of("edges", edges, EDGES)
     _check_settings(edges, settings)
-    asked = {"edges": edges, "units": units, "sketch_units": sketch_units, **settings}
-    identity = problem.fingerprint(preset="default", mechanism=mechanism, seed=seed, **asked)
+    networks = {name: settings.get(name, usual) for name, usual in NETWORKS.items()}
+    units, sketch_units = networks["units"], networks["sketch_units"]
+    asked, given = mechanism, frozenset(settings)
+    identity = problem.fingerprint(
+        preset="default", mechanism=mechanism, seed=seed, edges=edges, **{**settings, **networks}
+    )
     savepoint = Savepoint(checkpoint, identity)
     with Stages(meter(progress)) as stages, resumable(savepoint):
         kept = savepoint.load()
@@ -63,7 +69,14 @@ def fit(
         task = Task(problem, mechanism, model, sketch, seed, stages.report, savepoint, kept)
         found = _run(task, edges, settings)
         savepoint.write()
-    chosen = {**found.settings, "units": units, "sketch_units": sketch_units}
+    unused = _unused(given, asked, found.figures)
+    if unused:
+        warnings.warn(
+            f"settings {unused} were given but not used with mechanism={mechanism!r} and parents "
+            f"from edges={found.figures['edges']!r}",
+            SettingWarning,
+            stacklevel=4,
+        )
     diagnostics = {
         "method": "svi-dag",
         "preset": "default",
@@ -71,7 +84,7 @@ def fit(
         "mechanism_margin": None if choice is None else choice.margin,
         **found.figures,
         "seconds": time.perf_counter() - started,
-        "settings": chosen,
+        "settings": {**found.settings, **networks},
         "fingerprint": identity,
         "findings": problem.findings,
     }
@@ -85,13 +98,14 @@ def fit(
 
 
 def _run(task: Task, edges: str, settings: dict[str, Any]) -> Found:
+    own = {name: value for name, value in settings.items() if name in guided.SETTINGS}
     if edges in ("flow", "mean-field"):
-        return guided.run(task, edges, settings)
+        return guided.run(task, edges, own)
     why = task.savepoint.notes.get("fallback")
     if why is None:
-        own = {name: value for name, value in settings.items() if name in tabulated.SETTINGS}
+        tables = {name: value for name, value in settings.items() if name in tabulated.SETTINGS}
         try:
-            return tabulated.run(task, own, crowds=edges == "table")
+            return tabulated.run(task, tables, crowds=edges == "table")
         except TableSizeError as reason:
             if edges == "table":
                 raise ValueError(
@@ -105,19 +119,31 @@ def _run(task: Task, edges: str, settings: dict[str, Any]) -> Found:
         FallbackWarning,
         stacklevel=5,
     )
-    own = {name: value for name, value in settings.items() if name in guided.SETTINGS}
     return guided.run(task, "flow", own, fallback=why)
 
 
+def _unused(given: frozenset[str], mechanism: str, figures: Mapping[str, Any]) -> list[str]:
+    """Which settings had no part in a fit that was asked for this mechanism and came out so."""
+    tables, fallback = figures["edges"] == "table", figures["fallback"] is not None
+    used = tabulated.SETTINGS if tables else guided.SETTINGS
+    if fallback:
+        used |= tabulated.GROWTH
+    if mechanism != "linear":
+        used |= {"units"}
+    if mechanism == "auto" or (mechanism == "nonlinear" and (tables or fallback)):
+        used |= {"sketch_units"}
+    return sorted(given - used)
+
+
 def _check_settings(edges: str, given: dict[str, Any]) -> None:
-    known: frozenset[str] = frozenset()
+    known = frozenset(NETWORKS)
     if edges in ("auto", "table"):
         known |= tabulated.SETTINGS
     if edges != "table":
         known |= guided.SETTINGS
     unknown = sorted(given.keys() - known)
     if unknown:
-        listed = sorted(known | {"edges", "units", "sketch_units"})
+        listed = sorted(known | {"edges"})
         raise ValueError(
             f"unknown settings {unknown} for preset='default' with edges={edges!r}; "
             f"known are {listed}"

@@ -64,16 +64,41 @@ def chain_figures(
     }
 
 
-def warn_of_disagreement(figures: Mapping[str, Any]) -> None:
-    """Warn when the budget ended before the chains came anywhere near each other."""
+def warn_of_doubts(figures: Mapping[str, Any]) -> None:
+    """Warn of chains that are far apart or alone, and of tables that lack something."""
+    for doubt in (_apart(figures), _lacking(figures)):
+        if doubt is not None:
+            warnings.warn(doubt, ConvergenceWarning, stacklevel=7)
+
+
+def _apart(figures: Mapping[str, Any]) -> str | None:
     gap = figures["half_disagreement"]
-    if figures["status"] == "converged" or not gap > APART:
-        return
-    warnings.warn(
-        f"the chains used up their budget while halves of them still differ by {gap:.2f} in the "
+    if np.isnan(gap):
+        return (
+            "there is a single chain, so that nobody can judge whether it has found the posterior. "
+            "With more `chains`, halves of them are compared."
+        )
+    if gap <= APART:
+        return None
+    converged = figures["status"] == "converged"
+    ended = "ended by `agreement`" if converged else "used up their budget"
+    return (
+        f"the chains {ended} while halves of them still differ by {gap:.2f} in the "
         "probability of an arrow, so single probabilities may be wrong by about half of that. "
         "Give them more time (a larger `orders`, or `rounds` for a guide), more `chains`, or a "
-        "prior that says more; diagnostics['half_disagreement'] has the figure.",
-        ConvergenceWarning,
-        stacklevel=7,
+        "prior that says more; diagnostics['half_disagreement'] has the figure."
     )
+
+
+def _lacking(figures: Mapping[str, Any]) -> str | None:
+    if not figures.get("settled", True):
+        return (
+            "the tables of parent sets were not grown until nothing pressed, so that arrows may be "
+            "missing. Allow more `rounds`; diagnostics['rounds'] says what each found."
+        )
+    if figures.get("crowded", 0):
+        return (
+            f"{figures['crowded']} possible arrows found no room in the tables of parent sets and "
+            "may be missing. Choose a larger `most`, or edges='flow'."
+        )
+    return None

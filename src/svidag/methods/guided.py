@@ -22,7 +22,7 @@ from svidag.methods.figures import (
     agreement,
     chain_figures,
     stated,
-    warn_of_disagreement,
+    warn_of_doubts,
 )
 from svidag.methods.ladder import ladder
 from svidag.methods.task import Found, Task
@@ -53,7 +53,7 @@ def run(task: Task, guide: str, given: dict[str, Any], *, fallback: str | None =
     )
     graphs = found.sampling.graphs.reshape(-1, m, m)
     figures = {"edges": guide, "fallback": fallback, **_figures(found, settings, scores)}
-    warn_of_disagreement(figures)
+    warn_of_doubts(figures)
     return Found(VisitedGraphs(graphs, found.edge_probabilities), figures, _chosen(settings, guide))
 
 

@@ -28,7 +28,7 @@ from svidag.methods.figures import (
     agreement,
     chain_figures,
     stated,
-    warn_of_disagreement,
+    warn_of_doubts,
 )
 from svidag.methods.ladder import ladder
 from svidag.methods.task import Found, Task
@@ -46,8 +46,10 @@ SKETCH_NATS = 150.0
 """A sketch errs in proportion to the rows: this over N is the power of the first trial."""
 
 _SCHEDULE = frozenset(f.name for f in dataclasses.fields(Schedule)) - {"power", "enough"}
-_TABLES = frozenset(f.name for f in dataclasses.fields(TableSettings)) - {"trial"}
-SETTINGS = _SCHEDULE | AGREEMENT | _TABLES
+GROWTH = frozenset(f.name for f in dataclasses.fields(TableSettings)) - {"trial"}
+"""Settings of the tables themselves."""
+
+SETTINGS = _SCHEDULE | AGREEMENT | GROWTH
 """What may be set."""
 
 
@@ -87,7 +89,7 @@ def run(task: Task, settings: dict[str, Any], *, crowds: bool) -> Found:
     law = OrderLaw(made.tables, np.concatenate(list(chains.orders)), chains.edges.mean(axis=0))
     chosen = _chosen(schedule, tables)
     figures = {"edges": "table", "fallback": None, **_figures(made, chains, schedule)}
-    warn_of_disagreement(figures)
+    warn_of_doubts(figures)
     return Found(law, figures, chosen)
 
 
@@ -103,7 +105,7 @@ def _settings(task: Task, given: dict[str, Any]) -> tuple[Schedule, TableSetting
     if task.sketch is not None:
         tables = dataclasses.replace(tables, powers=_powers(rows))
     trial = dataclasses.replace(tables.trial, levels=schedule.levels, flattest=schedule.flattest)
-    own = {name: value for name, value in given.items() if name in _TABLES}
+    own = {name: value for name, value in given.items() if name in GROWTH}
     return schedule, dataclasses.replace(tables, trial=trial, **own)
 
 

@@ -266,6 +266,7 @@ WORDS = {
         "converged": "independent halves of the chains agreed",
         "budget": "the chains used up their budget",
         "completed": "all steps were taken",
+        "stopped by the stop rule": "the bound rose no more",
     },
     "edges": {
         "table": "tables of parent sets",
