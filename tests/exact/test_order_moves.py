@@ -172,7 +172,7 @@ def test_same_seed_same_chains():
     assert one.log_evidence[1, 2] == pytest.approx(tables.log_evidence(one.orders[1, 2]))
 
 
-def test_a_parent_screened_out_comes_back():
+def test_tables_without_room_for_what_presses_say_so():
     rng = np.random.default_rng(0)
     x = rng.standard_normal((200, 4))
     x[:, 3] += 0.5 * (x[:, 0] + x[:, 1] - x[:, 2])
@@ -185,6 +185,43 @@ def test_a_parent_screened_out_comes_back():
     nodes = [NodeTable.empty(np.array([int(j == 0)])) for j in range(4)]
     tables = ScoreTables.assemble(grow(model, beliefs, nodes, slack=6.0), beliefs)
     assert (tables.bits[:, 3] > 0).sum() == 1
+
+
+def difference(n=200, seed=3):
+    """d = a − b with a ≈ b: neither alone tells about d."""
+    x = np.random.default_rng(seed).standard_normal((n, 4))
+    x[:, 1] = 0.95 * x[:, 0] + np.sqrt(1 - 0.95**2) * x[:, 1]
+    x[:, 3] = 0.6 * x[:, 3] + 1.2 * (x[:, 0] - x[:, 1])
+    return x
+
+
+def weak_chain(n=60, seed=2):
+    x = np.random.default_rng(seed).standard_normal((n, 4))
+    for j in (1, 2, 3):
+        x[:, j] += 0.5 * x[:, j - 1]
+    return x
+
+
+@pytest.mark.parametrize(
+    ("values", "prior", "lost"),
+    [
+        (difference(), Prior(p=0.25, forbidden=[("d", "a"), ("d", "b"), ("d", "c")]), 0.9),
+        (weak_chain(), Prior(p=0.25), 0.1),
+    ],
+    ids=["strong", "weak"],
+)
+def test_a_parent_screened_out_comes_back(values, prior, lost):
+    beliefs, model = prior.bind(NAMES), LinearGaussian.from_values(values)
+    full = exact_edges(full_tables(model, beliefs))
+    settings = TableSettings(fewest=1, most=3)
+    screened = tabulate(model, beliefs, replace(settings, rounds=0), seed=0)
+    assert np.abs(exact_edges(screened.tables) - full).max() > lost
+    grown = tabulate(model, beliefs, settings, seed=0)
+    assert grown.rounds[0].added > 0
+    assert grown.settled
+    assert grown.crowded == 0
+    chains = run_chains(grown.tables, beliefs, LONG, seed=0)
+    assert chains.edges.mean(axis=0) == pytest.approx(full, abs=0.03)
 
 
 class Noisy:

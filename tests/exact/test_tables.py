@@ -5,7 +5,9 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from svidag.inference import tabulated
 from svidag.mechanisms.linear import LinearGaussian
+from svidag.mechanisms.wide import WideNetwork
 from svidag.prior import Prior
 from svidag.scores import (
     NodeTable,
@@ -126,6 +128,24 @@ def test_growing_a_table_gives_the_same_as_building_it():
     grown = ScoreTables.assemble(grow(model, beliefs, widened, slack=np.inf), beliefs)
     built = tabulate(model, beliefs, wide, slack=np.inf)
     assert grown.weights == pytest.approx(built.weights, abs=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["linear", "wide"])
+def test_every_stored_weight_is_the_score_of_its_set_and_the_odds_of_its_parents(kind):
+    x = sample()
+    beliefs = Prior(beliefs={("a", "c"): 0.9}, required=[("c", "d")]).bind(NAMES)
+    model, sketch = LinearGaussian.from_values(x), None
+    if kind == "wide":
+        model, sketch = (WideNetwork.from_values(x, NAMES, units=units) for units in (12, 4))
+    settings = tabulated.TableSettings(fewest=1, most=3, slack=2.0, powers=(0.3, 1.0))
+    made = tabulated.tabulate(model, beliefs, settings, sketch=sketch, seed=0)
+    assert sum(done.added + done.refined for done in made.rounds) > 0
+    for j, node in enumerate(made.tables.nodes):
+        for source, stored in ((model, node.exact), (sketch, node.sketch)):
+            for mask in np.flatnonzero(np.isfinite(stored)).tolist():
+                parents = [int(i) for b, i in enumerate(node.candidates) if mask >> b & 1]
+                expected = weight(source, beliefs, j, parents)
+                assert stored[mask] == pytest.approx(expected, abs=1e-6)
 
 
 class Shifted:

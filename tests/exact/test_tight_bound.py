@@ -20,6 +20,7 @@ from svidag.node_guide import (
     edge_log_odds,
     log_terms,
     stack_flows,
+    stack_mean_fields,
 )
 from svidag.tight_bound import local_expectation
 
@@ -169,3 +170,18 @@ def test_the_bound_is_below_the_evidence_and_more_draws_close_the_gap(four_nodes
         gaps.append((exact - values.mean(axis=1), error))
     (loose, one), (tight, two) = gaps
     assert (loose - tight > 2 * np.hypot(one, two)).all()
+
+
+def test_training_raises_the_bound_towards_the_evidence(four_nodes):
+    model, _, terms, orders, exact = four_nodes
+    training = GuideTraining(model, terms, draws=8, optimiser=optax.adam(0.05))
+    state, bounds = training.start(stack_mean_fields(np.zeros((4, 4)))), []
+    columns = np.repeat(columns_of(orders, terms.allowed), 50, axis=0)
+    for t in range(60):
+        state, judged = training.step(state, jax.random.key(t), columns)
+        bounds.append(judged.bound.reshape(3, 50))
+    first, last = bounds[0], bounds[-1]
+    error = np.hypot(first.std(axis=1), last.std(axis=1)) / np.sqrt(50)
+    assert (last.mean(axis=1) - first.mean(axis=1) > 5 * error).all()
+    assert (last.mean(axis=1) <= exact + 4 * last.std(axis=1) / np.sqrt(50)).all()
+    assert (exact - last.mean(axis=1) < 0.2 * (exact - first.mean(axis=1))).all()

@@ -5,13 +5,18 @@ import pytest
 
 from svidag.mechanisms.linear import LinearGaussian
 from svidag.mechanisms.local import CachedScores
+from svidag.mechanisms.wide import WideNetwork
 
 
-def problem(n, m, intervened, seed=0):
+def problem(n, m, intervened, seed=0, build=LinearGaussian.from_values):
     rng = np.random.default_rng(seed)
     x = rng.standard_normal((n, m)) @ (np.eye(m) + 0.5 * np.triu(rng.standard_normal((m, m)), 1))
     mask = (rng.random((n, m)) < 0.3) & (rng.random(m) < 0.5) if intervened else None
-    return LinearGaussian.from_values(x, mask)
+    return build(x, mask)
+
+
+def network(x, mask):
+    return WideNetwork.from_values(x, [f"x{j}" for j in range(x.shape[1])], mask, units=12)
 
 
 def families(m, seed=1, count=60):
@@ -47,6 +52,23 @@ def test_one_factorisation_gives_every_flip(n, intervened):
     np.testing.assert_allclose(scores, single, atol=1e-8)
     np.testing.assert_allclose(model.family_scores(nodes, parents), single, atol=1e-8)
     np.testing.assert_allclose(delta, by_differences(model, nodes, parents), atol=1e-6)
+
+
+@pytest.mark.parametrize("intervened", [False, True])
+def test_flips_of_a_network_are_differences_of_two_full_scores(intervened):
+    m = 5
+    model = problem(30, m, intervened, build=network)
+    nodes, parents = families(m, count=20)
+    assert parents[0].sum() == 0
+    assert parents[1].sum() == m - 1
+    wanted = np.ones(parents.shape, dtype=bool)
+    wanted[np.arange(len(nodes)), nodes] = False
+    scores, delta = CachedScores(model).flips(nodes, parents, wanted)
+    for b in range(len(nodes)):
+        alone = model.family_scores(nodes[b : b + 1], parents[b : b + 1])[0]
+        assert scores[b] == pytest.approx(alone, abs=1e-6)
+    np.testing.assert_allclose(delta, by_differences(model, nodes, parents), atol=1e-6)
+    assert (delta[wanted] != 0).all()
 
 
 def test_cached_flips_are_the_same_and_wanted_ones_only():
