@@ -176,6 +176,7 @@ def many_causes():
     return frame, Prior(required=[(f"x{i}", "x18") for i in range(17)])
 
 
+@pytest.mark.filterwarnings("ignore::svidag.ConvergenceWarning")  # hardly any rounds
 def test_auto_falls_back_where_more_parents_are_required_than_a_table_holds():
     frame, prior = many_causes()
     small = {"steps": 2, "rounds": 20, "sweeps": 2, "chains": 2, "draws": 2}

@@ -235,6 +235,7 @@ def test_full_tables_are_told(exact):
         (3.0, 0.1, Level.CAREFUL, "3.0 nats"),
         (0.2, 9.0, Level.CAREFUL, "shun"),
         (float("nan"), 0.1, Level.CAREFUL, "stick"),
+        (None, None, Level.CAREFUL, "not corrected"),
     ],
 )
 def test_guides_are_judged_by_what_they_know(exact, spread, missing, level, word):

@@ -23,7 +23,7 @@ from jaxtyping import Float, Int, UInt8
 
 from svidag.graph.extension import draw_linear_extensions
 from svidag.inference import relocate
-from svidag.inference.convergence import Agreement, effective_size, half_disagreement
+from svidag.inference.convergence import Agreement
 from svidag.inference.relocate import MOVES
 from svidag.prior import EdgePrior
 from svidag.scores import ScoreTables
@@ -138,16 +138,6 @@ class OrderChains:
     def exchanged(self) -> Float[np.ndarray, " pairs"]:
         """The share of exchanges accepted between neighbouring levels, flattest first."""
         return 2 * self.exchanges.mean(axis=0)[:-1] / max(self.sweeps, 1)
-
-    @property
-    def half_disagreement(self) -> float:
-        """The largest difference of an edge's probability between two halves of the chains."""
-        return half_disagreement(self.edges)
-
-    @property
-    def effective_orders(self) -> float:
-        """How many independent orders the kept ones are worth, judged by log p(D | order)."""
-        return effective_size(self.log_evidence)
 
     def enough(self, rule: Agreement) -> bool:
         """Whether the chains may end."""

@@ -24,7 +24,7 @@ from jaxtyping import Float, Int, UInt8
 from svidag.graph.extension import draw_linear_extensions
 from svidag.guide import FlowSettings
 from svidag.inference.conditional import GuideState, GuideTraining, columns_of
-from svidag.inference.convergence import Agreement, half_disagreement
+from svidag.inference.convergence import Agreement
 from svidag.inference.edge_objective import BOUNDS, EDGE_GRADIENTS, EdgeObjective
 from svidag.inference.estimate import GuideEstimator, host_generator
 from svidag.inference.pseudo_marginal import Chains, PseudoMarginal, feasible, relocate_or_swap
@@ -286,11 +286,6 @@ class Collected:
     def accepted(self) -> Float[np.ndarray, " K"]:
         """The share of proposals accepted, by chain."""
         return self.sampling.accepts / self.sampling.rounds
-
-    @property
-    def half_disagreement(self) -> float:
-        """The largest difference of an edge probability between two halves of the chains."""
-        return half_disagreement(self.sampling.edges)
 
 
 Keep = Callable[[Training, Sampling | None], None]

@@ -159,6 +159,10 @@ def _guides(facts: Mapping[str, Any]) -> Iterator[Reason]:
     if facts.get("fallback"):
         text = "Tables of possible parents did not fit; a guide took their place, which is slower."
         yield Reason(Level.TRUST, text)
+    if facts["estimate_spread"] is None:
+        text = "The guide was not corrected: its graphs follow the guide, not the posterior."
+        yield Reason(Level.CAREFUL, text)
+        return
     spread, missing = float(facts["estimate_spread"]), float(facts.get("kept_missing", 0.0))
     if not spread <= NOISY:
         yield Reason(
