@@ -8,15 +8,19 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from typer.testing import CliRunner
 
+from svidag.bench import cluster
 from svidag.bench.cluster import Cluster, Distributed
 from svidag.bench.progress import Watcher
 from svidag.bench.rows import Store
 from svidag.bench.runner import run
 from svidag.bench.schema import StudyError
-from svidag.bench.study import Study
+from svidag.bench.study import Limits, Study
+from svidag.cli import app
 
 CELLS = 3
 TOY = """
@@ -123,6 +127,26 @@ def test_a_killed_worker_loses_no_cell_and_doubles_none(tmp_path, scheduler):
     assert run(study.cells, store, execute, watch).skipped == CELLS
 
 
+@pytest.mark.parametrize("local", [True, False])
+def test_the_command_computes_on_dask(tmp_path, scheduler, monkeypatch, local):
+    monkeypatch.chdir(tmp_path)
+    text = STUDY.replace('"slow_method:slow"\nlog = "LOG"', '"exact"')
+    Path("study.toml").write_text(text)
+    where = ["--dask", "--workers", "1"] if local else ["--scheduler", address(scheduler)]
+    said = CliRunner().invoke(app, ["bench", "run", "study.toml", *where])
+    assert f"{CELLS} finished, 0 failed" in said.output
+    assert {row["workers"] for row in Store(Path("results/study")).rows().values()} == {None}
+
+
+@pytest.mark.parametrize(("limit", "workers"), [(None, 4), (3.0, 3), (100.0, 1)])
+def test_a_local_cluster_is_as_large_as_cores_and_memory_allow(monkeypatch, limit, workers):
+    monkeypatch.setattr(cluster, "CORES", 4)
+    free = SimpleNamespace(available=10 * 2**30)
+    monkeypatch.setattr(cluster.psutil, "virtual_memory", lambda: free)
+    options = dict(Cluster.local(None, Limits(memory_gb=limit)).options)
+    assert (options["n_workers"], options["threads_per_worker"]) == (workers, 1)
+
+
 def test_a_cluster_file_names_a_class_its_options_and_the_jobs(tmp_path):
     file = tmp_path / "cluster.toml"
     file.write_text('class = "dask_jobqueue.SLURMCluster"\njobs = 3\n[options]\ncores = 2\n')
@@ -136,10 +160,14 @@ def test_a_cluster_file_names_a_class_its_options_and_the_jobs(tmp_path):
 
 
 def test_a_job_queue_starts_with_its_options(tmp_path):
-    options = {"cores": 1, "memory": "1GB", "queue": "short", "walltime": "00:10:00"}
-    cluster = Cluster("dask_jobqueue.SLURMCluster", (*options.items(), ("dashboard_address", None)))
-    started = cluster.start()
+    options = {"cores": 1, "job_cpu": 2, "memory": "1GB", "queue": "short"}
+    described = Cluster(
+        "dask_jobqueue.SLURMCluster", (*options.items(), ("dashboard_address", None))
+    )
+    started = described.start()
     try:
         assert "#SBATCH -p short" in started.job_script()
+        assert "#SBATCH --cpus-per-task=2" in started.job_script()
+        assert "--nthreads 1" in started.job_script()
     finally:
         started.close()

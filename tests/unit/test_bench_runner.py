@@ -2,9 +2,12 @@
 
 import json
 
+import jax
+import jax.numpy as jnp
 import pytest
 from typer.testing import CliRunner
 
+from svidag.bench.clock import Clock
 from svidag.bench.rows import Store
 from svidag.cli import app
 
@@ -19,6 +22,8 @@ def toy(example, *, prior, seed, action="fine"):
         raise ValueError("no luck")
     if action == "crash":
         os.kill(os.getpid(), 9)
+    if action == "sleep":
+        time.sleep(60)
     if action == "hoard":
         hoard = np.ones(2**28)
         time.sleep(60)
@@ -69,16 +74,57 @@ def test_a_cell_that_dies_is_lost_alone_and_tried_again(study):
     assert "the limit is 1.5" in errors["hoard"]
     (row,) = study.rows().values()
     assert row["cell"]["method"]["action"] == "fine"
-    assert {"data", "fit", "draw", "score", "total"} <= row["seconds"].keys()
+    assert {"data", "fit", "draw", "score", "total", "compile", "run"} <= row["seconds"].keys()
     assert row["peak_gb"] > 0.05
     assert row["seconds"]["total"] > row["seconds"]["fit"]
 
     study.folder.parent.parent.joinpath("fixed").touch()
-    second = bench("run", "study.toml", "--only", "raise")
+    second = bench("run", "study.toml", "--only", "action=raise")
     assert "1 finished, 0 failed, 0 were there" in second.output
     assert len(study.failures()) == 2
     third = bench("run", "study.toml", "--only", "*e #0", "--list")
     assert third.output.count("done") == 3
+
+
+def test_a_row_is_checked_by_computing_it_again(study):
+    assert "none of these cells has a row" in bench("check", "study.toml").stderr
+    bench("run", "study.toml", "--only", "action=fine")
+    (row,) = study.rows().values()
+    again = bench("run", "study.toml", "--only", "action=fine")
+    assert "0 finished, 0 failed, 1 were there" in again.output
+    assert "1 finished" in bench("run", "study.toml", "--only", "action=fine", "--again").output
+    assert "1 of 1 rows come out the same" in bench("check", "study.toml").output
+    row["figures"]["scores"][0]["brier"] += 1e-3
+    study.keep(row)
+    wrong = bench("check", "study.toml")
+    assert wrong.exit_code == 1
+    assert "figures.scores.0.brier: " in wrong.output
+    assert "0 of 1 rows come out the same" in wrong.output
+
+
+def test_a_cell_that_takes_too_long_is_stopped(study, tmp_path):
+    (tmp_path / "study.toml").write_text(
+        STUDY.replace("minutes = 5", "minutes = 0.1").replace('"raise"', '"sleep"')
+    )
+    bench("run", "study.toml", "--only", "action=sleep")
+    (failure,) = study.failures().values()
+    assert failure["error"] == "stopped after 0.1 minutes, the limit of this study"
+
+
+def test_a_pattern_without_a_cell_is_an_error(study):
+    nothing = bench("run", "study.toml", "--only", "fin")
+    assert nothing.exit_code == 1
+    assert "no cell of study matches 'fin'" in nothing.stderr
+
+
+def test_compiling_is_measured_apart():
+    clock = Clock()
+    with clock.compiling(), clock.part("fit"):
+        jax.jit(lambda x: x**3)(jnp.ones(7)).block_until_ready()
+    assert 0 < clock.seconds["compile"] < clock.seconds["fit"]
+    before = clock.seconds["compile"]
+    jax.jit(lambda x: x**5)(jnp.ones(7)).block_until_ready()
+    assert clock.seconds["compile"] == before
 
 
 def test_rows_are_written_whole_packed_and_found_again(tmp_path):
