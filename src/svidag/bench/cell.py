@@ -19,7 +19,7 @@ import numpy as np
 from svidag import __version__
 from svidag.bench.clock import Clock
 from svidag.bench.measures import MEASURES, Measure, Outcome
-from svidag.bench.methods import method
+from svidag.bench.methods import method, tuples
 from svidag.bench.registry import find
 from svidag.bench.sources import SOURCES
 from svidag.datasets import content_seed
@@ -136,7 +136,7 @@ def compute(cell: Cell) -> dict[str, Any]:
         with clock.part("data"):
             example = _example(cell)
         run = method(cell.method["method"])  # imports what it needs, which is no part of the fit
-        options = {k: _tuples(v) for k, v in cell.method.items() if k != "method"}
+        options = {k: tuples(v) for k, v in cell.method.items() if k != "method"}
         prior = Prior.from_dict(cell.prior)
         with clock.compiling(), clock.part("fit"):
             posterior = run(example, prior=prior, seed=cell.seed, **options)
@@ -202,10 +202,6 @@ def _example(cell: Cell) -> Any:
     options = {k: v for k, v in cell.data.items() if k not in ("source", "seed")}
     source = find(SOURCES, "data source", cell.data["source"])
     return source(**options, seed=cell.data_seed, replicate=cell.replicate)
-
-
-def _tuples(value: Any) -> Any:
-    return tuple(map(_tuples, value)) if isinstance(value, list | tuple) else value
 
 
 def _scalar(value: Any) -> bool:

@@ -5,6 +5,7 @@ A method takes an `Example`, ``prior``, ``seed`` and its options, and returns a 
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -34,6 +35,22 @@ def method(name: str) -> Method:
 
     ours = {known: partial(by_fit, method=known) for known in methods.METHODS}
     return find(ours | {"exact": by_enumeration}, "method", name)
+
+
+def check_options(name: str, options: dict[str, Any]) -> None:
+    """Raise what is wrong with options of a method, before there are data."""
+    from svidag import exact, methods
+
+    if name in methods.METHODS:
+        methods.check(method=name, **{k: tuples(v) for k, v in options.items()})
+    else:
+        target = exact.posterior if name == "exact" else method(name)
+        inspect.signature(target).bind(None, prior=None, seed=0, **options)
+
+
+def tuples(value: Any) -> Any:
+    """Lists of a study file as tuples, as settings have them."""
+    return tuple(map(tuples, value)) if isinstance(value, list | tuple) else value
 
 
 def by_fit(

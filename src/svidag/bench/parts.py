@@ -9,7 +9,7 @@ import typing
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from svidag.bench.methods import method
+from svidag.bench.methods import check_options, method
 from svidag.bench.registry import find
 from svidag.bench.schema import Table, suggest
 from svidag.bench.sources import SOURCES
@@ -86,11 +86,13 @@ def _check_type(entry: Table, option: str, value: Any, hint: Any) -> None:
 def _check_method(entry: Table) -> None:
     name = entry.text("method", "svi-dag")
     found(entry, "method", lambda: method(name))
-    for option in ("preset", "mechanism", "graph_weights"):
-        for each in values(entry.take(option, "")):
-            _check_type(entry, option, each, str)
-    for each in values(entry.take("standardise", True)):
-        _check_type(entry, "standardise", each, bool)
+    for options, _ in combinations({k: v for k, v in entry.values.items() if k != "method"}):
+        try:
+            check_options(name, options)
+        except (ValueError, TypeError) as error:
+            words = str(error)
+            blamed = [o for o in options if repr(o) in words or words.startswith(o)]
+            raise entry.error(blamed[0] if blamed else "", f"cannot be used: {words}") from None
 
 
 def _check_prior(entry: Table) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from importlib import import_module
 from numbers import Integral
 from types import MappingProxyType
@@ -16,19 +16,21 @@ from svidag.problem import Problem, checkpoint_path
 __all__ = ["METHODS", "fit"]
 
 
-def _preset(module: str) -> Callable[..., Posterior]:
-    """What fits by a preset; its module is imported when it does, which may take half a second."""
-
-    def fit(problem: Problem, **choices: Any) -> Posterior:
-        return import_module(f"svidag.methods.{module}").fit(problem, **choices)
-
-    return fit
-
-
-METHODS: Mapping[str, Mapping[str, Callable[..., Posterior]]] = MappingProxyType(
-    {"svi-dag": MappingProxyType({"default": _preset("default"), "paper": _preset("published")})}
+METHODS: Mapping[str, Mapping[str, str]] = MappingProxyType(
+    {
+        "svi-dag": MappingProxyType(
+            {"default": "svidag.methods.default", "paper": "svidag.methods.published"}
+        )
+    }
 )
-"""Every method by name, and in it every preset."""
+"""The module of every method and preset, by name; it is imported when it is used.
+
+A module has ``fit(problem, **choices)``, which gives a posterior, and ``check(**choices)``, which
+raises what is wrong with choices before there are data.
+"""
+
+WEIGHTS = ("order", "structure")
+"""Ways to weigh graphs."""
 
 
 def fit(
@@ -94,14 +96,11 @@ def fit(
     >>> posterior.edge_probabilities().shape
     (5, 5)
     """
-    run = _choose(METHODS, "method", method)
-    run = _choose(run, "preset", preset)
-    if graph_weights not in ("order", "structure"):
-        raise ValueError(f"graph_weights must be 'order' or 'structure'; got {graph_weights!r}")
+    module = _module(method, preset, graph_weights)
     if not isinstance(seed, Integral) or seed < 0:
         raise ValueError(f"seed must be a whole number from 0 on; got {seed!r}")
     problem = Problem.build(data, prior=prior, interventions=interventions, standardise=standardise)
-    posterior = run(
+    posterior = module.fit(
         problem,
         mechanism=mechanism,
         seed=seed,
@@ -112,7 +111,35 @@ def fit(
     return posterior if graph_weights == "order" else structure_weighted(posterior, seed)
 
 
-def _choose(table: Mapping[str, Any], argument: str, name: str) -> Any:
-    if name not in table:
-        raise ValueError(f"{argument} must be one of {sorted(table)}; got {name!r}")
-    return table[name]
+def check(
+    *,
+    preset: str = "default",
+    method: str = "svi-dag",
+    graph_weights: str = "order",
+    standardise: bool = True,
+    **choices: Any,
+) -> None:
+    """Raise what `fit` would say of its choices, without data.
+
+    Examples
+    --------
+    >>> check(preset="paper", iterations=0)
+    Traceback (most recent call last):
+        ...
+    ValueError: iterations must be a positive whole number; got 0
+    """
+    if not isinstance(standardise, bool):
+        raise ValueError(f"standardise must be true or false; got {standardise!r}")
+    _module(method, preset, graph_weights).check(**choices)
+
+
+def _module(method: str, preset: str, graph_weights: str) -> Any:
+    presets = METHODS[_known(METHODS, "method", method)]
+    _known(WEIGHTS, "graph_weights", graph_weights)
+    return import_module(presets[_known(presets, "preset", preset)])
+
+
+def _known(names: Iterable[str], argument: str, name: str) -> str:
+    if name not in names:
+        raise ValueError(f"{argument} must be one of {sorted(names)}; got {name!r}")
+    return name

@@ -9,14 +9,19 @@ from __future__ import annotations
 import dataclasses
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from numbers import Integral, Real
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from svidag.inference.cautions import FallbackWarning, SettingWarning
+from svidag.inference.chains import Schedule
+from svidag.inference.guided import Settings
 from svidag.inference.progress import meter
 from svidag.inference.savepoint import Savepoint, resumable
+from svidag.inference.tabulated import TableSettings
 from svidag.mechanisms.collapsed import parameter_law
 from svidag.mechanisms.linear import LinearGaussian
 from svidag.mechanisms.local import FamilyScores
@@ -35,6 +40,22 @@ EDGES = ("auto", "table", "flow", "mean-field")
 NETWORKS = MappingProxyType({"units": 200, "sketch_units": 32})
 """Units of a nonlinear mechanism and of the sketch of it, unless they are given."""
 
+USUAL: Mapping[str, Any] = MappingProxyType(
+    {f.name: f.default for kind in (Schedule, TableSettings, Settings) for f in fields(kind)}
+    | NETWORKS
+)
+"""Every setting as it is unless it is given; figures of when to end are not among them."""
+
+KINDS = MappingProxyType(
+    {
+        int: (Integral, "a whole number"),
+        float: (Real, "a number"),
+        str: (str, "text"),
+        tuple: (Sequence, "a list of numbers"),
+    }
+)
+"""What a setting may be, by the type of its usual value, and what that is called."""
+
 SKETCH_FROM = 300
 """Rows from which a sketch with fewer units pays for itself."""
 
@@ -51,9 +72,7 @@ def fit(
 ) -> Posterior:
     """Choose the mechanism, find orders and parents, and wrap what was found as a posterior."""
     started = time.perf_counter()
-    _one_of("mechanism", mechanism, ("auto", *MECHANISMS))
-    _one_of("edges", edges, EDGES)
-    _check_settings(edges, settings)
+    check(mechanism=mechanism, edges=edges, **settings)
     networks = {name: settings.get(name, usual) for name, usual in NETWORKS.items()}
     units, sketch_units = networks["units"], networks["sketch_units"]
     asked, given = mechanism, frozenset(settings)
@@ -135,7 +154,10 @@ def _unused(given: frozenset[str], mechanism: str, figures: Mapping[str, Any]) -
     return sorted(given - used)
 
 
-def _check_settings(edges: str, given: dict[str, Any]) -> None:
+def check(*, mechanism: str = "auto", edges: str = "auto", **given: Any) -> None:
+    """Refuse choices that are unknown or of a wrong type."""
+    _one_of("mechanism", mechanism, ("auto", *MECHANISMS))
+    _one_of("edges", edges, EDGES)
     known = frozenset(NETWORKS)
     if edges in ("auto", "table"):
         known |= tabulated.SETTINGS
@@ -148,6 +170,10 @@ def _check_settings(edges: str, given: dict[str, Any]) -> None:
             f"unknown settings {unknown} for preset='default' with edges={edges!r}; "
             f"known are {listed}"
         )
+    for name, value in given.items():
+        kind, words = KINDS[type(USUAL.get(name, 0.0))]
+        if isinstance(value, bool) or not isinstance(value, kind):
+            raise ValueError(f"{name} must be {words}; got {value!r}")
 
 
 def _choice(problem: Problem, units: int, seed: int, savepoint: Savepoint) -> Choice:

@@ -36,9 +36,7 @@ def fit(
 ) -> Posterior:
     """Run Algorithm 1 and wrap its guide as a posterior."""
     started = time.perf_counter()
-    if mechanism not in ("auto", "mlp"):
-        raise ValueError(f"preset='paper' has mechanism 'mlp' (or 'auto'); got {mechanism!r}")
-    chosen = _settings(settings)
+    chosen = check(mechanism=mechanism, chunk=chunk, **settings)
     algorithm = Published.build(_rows(problem), _beliefs(problem), chosen, seed)
     identity = problem.fingerprint(preset="paper", seed=seed, **_identity(chosen))
     outcome = run(
@@ -74,7 +72,12 @@ def fit(
     )
 
 
-def _settings(given: dict[str, Any]) -> Settings:
+def check(*, mechanism: str = "auto", chunk: int = 50, **given: Any) -> Settings:
+    """The settings; choices that are unknown or cannot be are refused."""
+    if mechanism not in ("auto", "mlp"):
+        raise ValueError(f"preset='paper' has mechanism 'mlp' (or 'auto'); got {mechanism!r}")
+    if not isinstance(chunk, int) or chunk < 1:
+        raise ValueError(f"chunk must be a positive whole number; got {chunk!r}")
     known = {field.name for field in dataclasses.fields(Settings)}
     unknown = sorted(given.keys() - known)
     if unknown:
