@@ -91,7 +91,8 @@ def _check_method(entry: Table) -> None:
             check_options(name, options)
         except (ValueError, TypeError) as error:
             words = str(error)
-            blamed = [o for o in options if repr(o) in words or words.startswith(o)]
+            told = words.partition("; known")[0]
+            blamed = [o for o in options if repr(o) in told or told.startswith(o)]
             raise entry.error(blamed[0] if blamed else "", f"cannot be used: {words}") from None
 
 
