@@ -54,9 +54,9 @@ def averaged(records: Sequence[Records]) -> Records:
     return [dict(key) | _summary(group) for key, group in groups.items()]
 
 
-def _summary(group: Records) -> dict[str, float]:
+def _summary(group: Records) -> dict[str, float | int]:
     names = dict.fromkeys(k for record in group for k, v in record.items() if _number(v))
-    figures: dict[str, float] = {}
+    figures: dict[str, float | int] = {}
     for name in names:
         values = np.array([record[name] for record in group if _number(record.get(name))])
         figures[name] = float(values.mean())

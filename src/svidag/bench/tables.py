@@ -240,7 +240,7 @@ def shown(line: Line, name: str, between: str = " ± ") -> str:
     if value is None or isinstance(value, str):
         return value or ""
     error = line.get(f"{name}_se")
-    text = f"{how.scale * value:.{how.digits}f}"
+    text = f"{how.scale * value:z.{how.digits}f}"
     return text if error is None else f"{text}{between}{how.scale * error:.{how.digits}f}"
 
 
