@@ -53,3 +53,20 @@ def test_every_figure_is_that_of_the_rows(data, method, cells):
 
 def test_the_whole_table_is_read():
     assert len(list(stated())) == 12
+
+
+def test_times_are_those_of_the_rows():
+    study = Study.read(ROOT / "studies" / "runtime.toml")
+    rows = Store(ROOT / "results" / "runtime").rows()
+    (costs,) = tables(study, rows, ROOT / "results" / "published")
+    spent = {
+        line["data"]: round(line["seconds"])
+        for line in costs.lines
+        if line["n"] == 1000 and not line.get("published")
+    }
+    text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    linear, nonlinear = re.findall(r"takes (.*?) if linear, (.*?) if nonlinear", text)[0]
+    for kind, said in (("linear", linear), ("nonlinear", nonlinear)):
+        stated = {int(m): int(s) for s, m in re.findall(r"(\d+) s with (\d+)", said)}
+        assert stated == {m: spent[f"{kind}-p{m}"] for m in stated}
+        assert len(stated) == (3 if kind == "linear" else 2)
