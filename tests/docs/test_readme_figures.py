@@ -62,7 +62,7 @@ def test_times_are_those_of_the_rows():
     spent = {
         line["data"]: round(line["seconds"])
         for line in costs.lines
-        if line["n"] == 1000 and not line.get("published")
+        if line.get("n") == 1000 and not line.get("published")
     }
     text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
     linear, nonlinear = re.findall(r"takes (.*?) if linear, (.*?) if nonlinear", text)[0]
