@@ -84,9 +84,9 @@ def straight():
 @pytest.mark.parametrize(
     ("name", "stage", "at"),
     [
-        ("table", "scoring", 8),
+        ("table", "scoring", 13),
         ("table", "moving", 230),
-        ("sketched table", "scoring", 11),
+        ("sketched table", "scoring", 14),
         ("guide", "training", 5),
         ("guide", "moving", 6),
         ("guide and cache", "training", 5),

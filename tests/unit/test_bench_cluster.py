@@ -127,13 +127,11 @@ def test_a_killed_worker_loses_no_cell_and_doubles_none(tmp_path, scheduler):
     assert run(study.cells, store, execute, watch).skipped == CELLS
 
 
-@pytest.mark.parametrize("local", [True, False])
-def test_the_command_computes_on_dask(tmp_path, scheduler, monkeypatch, local):
+def test_the_command_computes_on_dask(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = STUDY.replace('"slow_method:slow"\nlog = "LOG"', '"exact"')
     Path("study.toml").write_text(text)
-    where = ["--dask", "--workers", "1"] if local else ["--scheduler", address(scheduler)]
-    said = CliRunner().invoke(app, ["bench", "run", "study.toml", *where])
+    said = CliRunner().invoke(app, ["bench", "run", "study.toml", "--dask", "--workers", "1"])
     assert f"{CELLS} finished, 0 failed" in said.output
     assert {row["workers"] for row in Store(Path("results/study")).rows().values()} == {None}
 
