@@ -58,7 +58,8 @@ def write_tables(study: Study, store: Store, published: Path) -> Path:
     The note stands beside the rows, for CSV and pictures have no room for it.
     """
     rows, folder = store.rows(), store.folder / "tables"
-    commands = [f"svidag bench {verb} {study.name}" for verb in ("run", "pack", "plot")]
+    verbs = ("run", "pack", "plot") if (store.folder / "figures").exists() else ("run", "pack")
+    commands = [f"svidag bench {verb} {study.name}" for verb in verbs]
     versions = [_provenance(study, rows), *_failures(study, store)]
     folder.mkdir(parents=True, exist_ok=True)
     for table in tables(study, rows, published):

@@ -66,8 +66,9 @@ class Store:
         """
         rows = self.rows()
         kept = sorted(digest for digest in rows if wanted is None or digest in wanted)
-        text = "".join(json.dumps(rows[d], ensure_ascii=False, sort_keys=True) + "\n" for d in kept)
-        _write_text(self.folder / "rows.jsonl", text)
+        compact: dict[str, Any] = {"sort_keys": True, "separators": (",", ":")}
+        lines = [json.dumps(rows[d], ensure_ascii=False, **compact) + "\n" for d in kept]
+        _write_text(self.folder / "rows.jsonl", "".join(lines))
         for digest in rows:
             self._file("rows", digest).unlink(missing_ok=True)
         return len(kept)
