@@ -12,10 +12,8 @@ graphs, written ``*K``, come second, after the nodes. In that layout every produ
 backward pass is a batched matrix product without a transpose; under `vmap` half of them need one.
 """
 
-import math
-from functools import reduce
 from itertools import pairwise
-from math import prod
+from math import log, prod
 from typing import NamedTuple
 
 import equinox as eqx
@@ -26,7 +24,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from svidag import noise
-from svidag.elementary import log, softplus
+from svidag.elementary import softplus
 
 __all__ = ["MLPMechanism", "NodeKL", "ParameterGuide", "Parameters"]
 
@@ -138,7 +136,7 @@ class MLPMechanism(eqx.Module):
         hyper: tuple[int, ...] = (16, 16),
         condition: str = "column",
         prior_scale: float = 1.0,
-        noise_location: float = math.log(0.1),
+        noise_location: float = log(0.1),
         noise_spread: float = 2.0,
         scale_floor: float = 1e-6,
         variance_floor: float = 1e-6,
@@ -172,17 +170,16 @@ class MLPMechanism(eqx.Module):
             h = jax.nn.relu(jnp.einsum("j...i,jih->j...h", h, weight) + _over_graphs(bias, h))
         h = jnp.concatenate([h, jnp.ones_like(h[..., :1])], axis=-1)
         mean, rho = _read(h, self.mean_head), _read(h, self.scale_head)
-        return ParameterGuide(mean, _kept(softplus(rho) + self.scale_floor), self.widths)
+        return ParameterGuide(mean, softplus(rho) + self.scale_floor, self.widths)
 
     def kl(self, guide: ParameterGuide) -> NodeKL:
         """KL(q(θ, log σ | A) ‖ p(θ) p(log σ)) of each node (Eq. KL_closed_form)."""
-        return NodeKL(*_gaussian_kl(guide.mean, guide.scale, self._prior(guide.mean.shape[-1])))
-
-    def _prior(self, d: int) -> Float[Array, "2 d"]:
-        """Location and spread of every coordinate."""
-        prior = np.stack([np.zeros(d), np.full(d, self.prior_scale)]).astype(np.float32)
-        prior[:, -1] = self.noise_location, self.noise_spread
-        return jnp.asarray(prior)
+        last = np.arange(guide.mean.shape[-1]) == guide.mean.shape[-1] - 1
+        location = np.where(last, self.noise_location, 0.0)
+        spread = np.where(last, self.noise_spread, self.prior_scale)
+        kl = _gaussian_kl(guide.mean, guide.scale, location, spread)
+        # A product, because XLA would copy out the slice that a sum is over.
+        return NodeKL(jnp.einsum("...d,d->...", kl, (~last).astype(kl.dtype)), kl[..., -1])
 
     def predict(
         self, theta: Parameters, A: Float[Array, "*K m m"], x: Float[Array, "*K B m"]
@@ -203,12 +200,9 @@ class MLPMechanism(eqx.Module):
 
     def _predict(self, theta: Parameters, A: Array, x: Array) -> Float[Array, "m *K B"]:
         first, *rest = zip(theta.weights, theta.biases, strict=True)
-        # Masking the weights equals masking the inputs, and is less work.
+        # Masking the weights equals masking the inputs, and needs no copy of x for each node.
         weight = first[0] * jnp.moveaxis(A, -1, 0)[..., None]
-        inputs = jnp.swapaxes(x, -1, -2)[None]
-        # Copies of x, because the product with a single one comes out in an order of its own.
-        inputs = jnp.broadcast_to(inputs, (len(weight), *inputs.shape[1:]))
-        h = _weigh(weight, jax.lax.optimization_barrier(inputs)) + first[1][..., None]
+        h = jnp.einsum("j...ih,...bi->j...hb", weight, x) + first[1][..., None]
         for weight, bias in rest:
             h = _weigh(weight, jnp.tanh(h)) + bias[..., None]
         return h[..., 0, :]
@@ -272,15 +266,6 @@ _read.defvjp(lambda h, head: (_read(h, head), (h, head)), _read_backward)
 
 
 @jax.custom_vjp
-def _kept(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-    """The same, computed once: XLA would repeat the exponential wherever it is used."""
-    return jax.lax.optimization_barrier(x)
-
-
-_kept.defvjp(lambda x: (_kept(x), None), lambda _, cotangent: (cotangent,))
-
-
-@jax.custom_vjp
 def _weigh(weight: Float[Array, "*n h g"], h: Float[Array, "*n h b"]) -> Float[Array, "*n g b"]:
     """Wᵀ h, by a transposed copy of W."""
     upright = jax.lax.optimization_barrier(jnp.swapaxes(weight, -1, -2))
@@ -311,44 +296,8 @@ def _unpack(theta: Float[Array, "m *K d"], widths: tuple[int, ...]) -> Parameter
     return Parameters(tuple(shaped[::2]), tuple(shaped[1::2]), log_noise[..., 0])
 
 
-@jax.custom_vjp
-def _gaussian_kl(
-    mean: Float[Array, "m *K d"], scale: Float[Array, "m *K d"], prior: Float[Array, "2 d"]
-) -> tuple[Float[Array, "m *K"], Float[Array, "m *K"]]:
-    """KL(N(mean, scale²) ‖ N(location, spread²)), summed but for the last coordinate, and of it.
-
-    With u the ratio of scales and v the shift in units of the spread it is ½ (u² + v² − 1) − log u.
-    The logarithm is taken of the product of four u, which the floor keeps far from underflow.
-    """
-    ratio, shift = _in_units(mean, scale, prior)
-
-    def of(*cuts: slice) -> Array:
-        squares = sum(ratio[..., cut] ** 2 + shift[..., cut] ** 2 - 1 for cut in cuts)
-        return 0.5 * squares - log(reduce(jnp.multiply, (ratio[..., cut] for cut in cuts)))
-
-    last = mean.shape[-1] - 1
-    quarter = last // 4
-    body = of(*(slice(i * quarter, (i + 1) * quarter) for i in range(4)))
-    rest, noise = of(slice(4 * quarter, last)), of(slice(last, None))
-    # A product with ones, because XLA would compute what is inside of a sum one by one.
-    total = jnp.einsum("...d,d->...", body, jnp.ones(quarter, mean.dtype)) + rest.sum(axis=-1)
-    return total, noise[..., 0]
-
-
-def _gaussian_kl_backward(residuals, cotangents):
-    mean, scale, prior = residuals
-    weights, noise = (jnp.broadcast_to(c[..., None], mean.shape) for c in cotangents)
-    last = np.arange(mean.shape[-1]) == mean.shape[-1] - 1
-    weight = jnp.where(jnp.broadcast_to(last, mean.shape), noise, weights)
-    ratio, shift = _in_units(mean, scale, prior)
-    spread = jnp.broadcast_to(prior[1], mean.shape)
-    return weight * shift / spread, (weight * ratio - weight / ratio) / spread, None
-
-
-_gaussian_kl.defvjp(lambda *arguments: (_gaussian_kl(*arguments), arguments), _gaussian_kl_backward)
-
-
-def _in_units(mean: Array, scale: Array, prior: Array) -> tuple[Array, Array]:
-    """Scale and shift from the prior's location, in units of its spread."""
-    location, spread = (jnp.broadcast_to(row, mean.shape) for row in prior)
-    return scale / spread, (mean - location) / spread
+def _gaussian_kl(mean: Array, scale: Array, location: np.ndarray, spread: np.ndarray) -> Array:
+    prior_mean = jnp.broadcast_to(jnp.asarray(location, mean.dtype), mean.shape)
+    prior_scale = jnp.broadcast_to(jnp.asarray(spread, mean.dtype), mean.shape)
+    ratio, shift = scale / prior_scale, (mean - prior_mean) / prior_scale
+    return 0.5 * (ratio**2 + shift**2 - 1) - jnp.log(ratio)
