@@ -100,6 +100,7 @@ def test_a_row_is_checked_by_computing_it_again(study):
     assert wrong.exit_code == 1
     assert "figures.scores.0.brier: " in wrong.output
     assert "0 of 1 rows come out the same" in wrong.output
+    assert "number of cores" in wrong.output
 
 
 def test_a_cell_that_takes_too_long_is_stopped(study, tmp_path):

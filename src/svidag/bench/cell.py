@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 import platform
 import sys
 import warnings
@@ -16,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from svidag import __version__
+from svidag import __version__, cores
 from svidag.bench.clock import Clock
 from svidag.bench.measures import MEASURES, Measure, Outcome
 from svidag.bench.methods import method, tuples
@@ -158,7 +157,7 @@ def compute(cell: Cell) -> dict[str, Any]:
             "diagnostics": {k: v for k, v in diagnostics.items() if _scalar(v)},
             "warnings": sorted({f"{w.category.__name__}: {w.message}"[:200] for w in told})[:5],
             "versions": versions(),
-            "cores": os.cpu_count(),
+            "cores": cores.usable(),
         }
     )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -12,13 +11,14 @@ from typing import Any
 
 import psutil
 
+from svidag import cores
 from svidag.bench.cell import Cell
 from svidag.bench.process import in_process
 from svidag.bench.rows import Row
 from svidag.bench.schema import Source, Table
 from svidag.bench.study import Limits
 
-CORES = os.cpu_count() or 1
+CORES = cores.usable()
 
 
 @dataclass(frozen=True)

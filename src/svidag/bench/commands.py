@@ -135,6 +135,7 @@ def check(
             console.print(f"  {escape(difference)}", soft_wrap=True)
     console.print(f"{len(cells) - len(wrong)} of {len(cells)} rows come out the same")
     if wrong:
+        console.print("On another processor or number of cores, sums are rounded otherwise.")
         raise typer.Exit(1)
 
 

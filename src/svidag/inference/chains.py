@@ -12,7 +12,6 @@ had happened.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -21,6 +20,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int, UInt8
 
+from svidag import cores
 from svidag.graph.extension import draw_linear_extensions
 from svidag.inference import relocate
 from svidag.inference.convergence import Agreement
@@ -277,7 +277,7 @@ class _Ladder:
             rng = np.random.default_rng([self._seed, 1, c, number])
             return self._advance(c, chains.replicas[c].copy(), rng, steps)
 
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
+        with ThreadPoolExecutor(cores.usable()) as pool:
             parts = list(pool.map(single, range(self._schedule.chains)))
         stacked = (np.stack(part) for part in zip(*parts, strict=True))
         return OrderChains(*stacked, sweeps=steps * self._schedule.thin)

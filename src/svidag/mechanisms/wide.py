@@ -23,7 +23,6 @@ a search would pick the winners. The rows are orthogonal, which lowers that spre
 from __future__ import annotations
 
 import hashlib
-import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -35,6 +34,7 @@ from jaxtyping import Bool, Float, Int
 from scipy.special import gammaln
 from threadpoolctl import threadpool_limits
 
+from svidag import cores
 from svidag.data import row_groups
 
 PRECISIONS = (0.25, 1.0, 4.0)
@@ -312,7 +312,6 @@ def by_parent_set(group: np.ndarray, parents: np.ndarray) -> Iterator[np.ndarray
 
 def on_all_cores(work: Callable[[Any], None], tasks: Iterable[Any]) -> None:
     """Do every task, as many at once as this process has cores."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     # BLAS threads of their own would fight with ours over the cores.
-    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(cores) as pool:
+    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(cores.usable()) as pool:
         list(pool.map(work, tasks))
