@@ -153,8 +153,7 @@ def _draws(networks, beliefs, rows, r, soft_masks, key, relaxing):
         weighed = jnp.einsum("kij,kij->k", relaxed, jax.lax.stop_gradient(effects))
         slope = straight_through(jnp.zeros_like(weighed), weighed)
     else:
-        # A barrier, because XLA would draw the edges anew wherever they are used.
-        parts = by_node(straight_through(jax.lax.optimization_barrier(A), relaxed))
+        parts = by_node(straight_through(A, relaxed))
         slope = jnp.zeros_like(log_prior)
     log_likelihood, parameters, scales = parts.sum(axis=1)
     terms = Terms(log_likelihood + slope, parameters, scales, log_prior, entropy)

@@ -97,31 +97,6 @@ def test_the_kernels_of_a_new_mechanism_have_variance_one_over_fan_in():
     assert (mechanism.mean_head[:, :-1] != other.mean_head[:, :-1]).mean() > 0.99
 
 
-@pytest.mark.parametrize("d", [1, 2, 5, 6, 7, 8, 9])  # every remainder of groups of four
-def test_divergence_and_its_gradient_are_those_of_each_coordinate(d):
-    mechanism = build(prior_scale=0.7)
-    mean, scale = jr.normal(jr.key(1), (M, 3, d)), jnp.exp(jr.normal(jr.key(2), (M, 3, d)))
-    weight = jr.normal(jr.key(3), (2, M, 3))
-
-    def given(mean, scale):
-        kl = mechanism.kl(ParameterGuide(mean, scale, mechanism.widths))
-        return jnp.stack([kl.weights, kl.noise])
-
-    def plain(mean, scale):
-        last = jnp.arange(d) == d - 1
-        spread = jnp.where(last, mechanism.noise_spread, 0.7)[None, None]
-        shift = (mean - jnp.where(last, mechanism.noise_location, 0.0)[None, None]) / spread
-        kl = ((scale / spread) ** 2 + shift**2 - 1) / 2 - jnp.log(scale / spread)
-        return jnp.stack([kl[..., :-1].sum(axis=-1), kl[..., -1]])
-
-    assert jnp.allclose(given(mean, scale), plain(mean, scale), rtol=1e-5, atol=1e-5)
-    slopes = [
-        jax.grad(lambda *at, kl=kl: jnp.sum(weight * kl(*at)), (0, 1))(mean, scale)
-        for kl in (given, plain)
-    ]
-    assert all(jnp.allclose(a, b, rtol=1e-4, atol=1e-5) for a, b in zip(*slopes, strict=True))
-
-
 def test_divergence_in_closed_form_equals_monte_carlo():
     mechanism = perturbed(
         build(hidden=(2,), prior_scale=0.7, noise_location=-1.0, noise_spread=0.5)

@@ -67,10 +67,6 @@ def adam(rate: float, largest: float) -> Rule:
         power = jnp.maximum(steps, 1).astype(jnp.float32)
         step = jnp.where(finite, -rate, 0.0) / (1 - FIRST**power)
         unbiased = 1 / (1 - SECOND**power)
-        # A barrier, because XLA would compute the norm anew in the update of every array.
-        finite, shorten, keep, learn, step, unbiased = jax.lax.optimization_barrier(
-            (finite, shorten, keep, learn, step, unbiased)
-        )
 
         def moments(g, mean, square):
             g = jnp.where(finite, shorten * g, 0.0)
