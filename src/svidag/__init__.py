@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from svidag.data import Dataset, DataWarning
     from svidag.effects import ExtrapolationWarning
     from svidag.estimator import SVIDAG
-    from svidag.inference.cautions import ConvergenceWarning, FallbackWarning, FitWarning
+    from svidag.inference.cautions import ConvergenceWarning, FitWarning
     from svidag.inference.loop import FitError
     from svidag.io import load
     from svidag.methods import fit
@@ -26,7 +26,6 @@ __all__ = [
     "DataWarning",
     "Dataset",
     "ExtrapolationWarning",
-    "FallbackWarning",
     "FitError",
     "FitWarning",
     "Posterior",
@@ -49,7 +48,6 @@ _HOMES = {
     "DataWarning": "svidag.data",
     "Dataset": "svidag.data",
     "ExtrapolationWarning": "svidag.effects",
-    "FallbackWarning": "svidag.inference.cautions",
     "FitError": "svidag.inference.loop",
     "FitWarning": "svidag.inference.cautions",
     "Posterior": "svidag.posterior",

@@ -9,10 +9,13 @@ import pytest
 import svidag
 from svidag.exact import posterior as exact_posterior
 from svidag.graph import are_dags
-from svidag.inference.cautions import ConvergenceWarning, FallbackWarning, SettingWarning
+from svidag.inference.cautions import ConvergenceWarning, SettingWarning
+from svidag.mechanisms.linear import LinearGaussian
+from svidag.mechanisms.wide import WideNetwork
+from svidag.methods import summed
 from svidag.prior import Prior
 
-QUICK = {"chains": 4, "burn_in": 50, "orders": 200, "look": 50, "thin": 5}
+QUICK = {"exact": False, "chains": 4, "burn_in": 50, "orders": 200, "look": 50, "thin": 5}
 GUIDE = {"steps": 40, "rounds": 200, "sweeps": 10, "draws": 4}
 FLOW = {"blocks": 1, "width": 4}
 OPTIONS = {"table": QUICK, "mean-field": GUIDE, "flow": {**GUIDE, **FLOW}}
@@ -87,9 +90,9 @@ def test_a_fit_says_how_it_went(informed):
     assert said["effective_orders"] >= said["settings"]["effective_orders"]
     assert 1 <= said["effective_distinct_orders"] <= said["distinct_orders"]
     assert said["log_evidence_trace"].shape[0] == 4
-    assert said["fallback"] is None
     assert informed.names == tuple("abcde")
-    own = {"moved", "exchanged", "table_bytes", "scored_sets", "rounds"}
+    own = {"moved", "exchanged", "table_bytes", "scored_sets", "listed_sets", "left_out", "rounds"}
+    own |= {"missed", "search_gaps", "searches_agree", "searched_again", "outside", "settled"}
     guided = {"accepted", "bound_trace", "kept_share", "kept_missing", "estimate_spread"}
     assert (own if said["edges"] == "table" else guided) <= said.keys()
 
@@ -124,7 +127,7 @@ def test_linear_fits_do_not_depend_on_the_order_of_columns(edges):
 
 
 def test_structure_weights_give_the_exact_posterior_over_structures():
-    found = fit(table(), graph_weights="structure", seed=1)
+    found = fit(table(), graph_weights="structure", seed=1, orders=1000, agreement=0)
     exact = exact_posterior(table(), graph_weights="structure").edge_probabilities().to_numpy()
     orders = exact_posterior(table()).edge_probabilities().to_numpy()
     assert np.abs(orders - exact).max() > 0.06
@@ -146,62 +149,53 @@ def test_sketched_and_full_nonlinear_fits_agree():
     )
 
 
-def test_auto_uses_tables_where_they_fit():
-    found = svidag.fit(table(60), mechanism="linear", progress=False, **QUICK)
-    assert found.diagnostics["edges"] == "table"
-    assert found.diagnostics["fallback"] is None
-
-
-@pytest.mark.parametrize(
-    ("limit", "reason"),
-    [
-        ({"table_gib": 1e-6}, r"would take .* GiB"),
-        ({"fewest": 1, "most": 1}, "no more than most=1"),
-    ],
-)
-def test_auto_falls_back_to_a_guide_and_says_why(limit, reason):
-    settings = {**GUIDE, **FLOW, **limit, "mechanism": "linear", "progress": False}
-    with pytest.warns(FallbackWarning, match=reason):
-        found = svidag.fit(table(), **settings)
-    assert found.diagnostics["edges"] == "flow"
-    assert reason.split()[-1] in found.diagnostics["fallback"]
-    exact = exact_posterior(table()).edge_probabilities().to_numpy()
-    assert np.abs(found.edge_probabilities().to_numpy() - exact).max() < 0.05
-
-
 def many_causes():
-    """Seventeen causes of a nineteenth variable that must be kept, one more than a table holds."""
+    """Seventeen causes of a nineteenth variable that must be kept, more than are laid out."""
     x = np.random.default_rng(0).standard_normal((60, 19))
     frame = pd.DataFrame(x, columns=[f"x{i}" for i in range(19)])
     return frame, Prior(required=[(f"x{i}", "x18") for i in range(17)])
 
 
-@pytest.mark.filterwarnings("ignore::svidag.ConvergenceWarning")  # hardly any rounds
-def test_auto_falls_back_where_more_parents_are_required_than_a_table_holds():
+@pytest.mark.filterwarnings("ignore::svidag.ConvergenceWarning")  # hardly any orders
+def test_many_required_parents_are_in_every_draw():
     frame, prior = many_causes()
-    small = {"steps": 2, "rounds": 20, "sweeps": 2, "chains": 2, "draws": 2}
-    small |= {"training_orders": 2, "training_draws": 2, "blocks": 1, "width": 4}
-    small |= {"agreement": 1, "effective_orders": 0, "mechanism": "linear", "progress": False}
-    with pytest.warns(FallbackWarning, match="17 required parents"):
-        found = svidag.fit(frame, prior=prior, **small)
-    assert "at most 16 candidates fit" in found.diagnostics["fallback"]
+    found = fit(frame, prior=prior, orders=20, look=20)
+    assert max(found.diagnostics["candidates"]) >= 17
     draws = found.sample(50)
     assert are_dags(draws).all()
     assert draws[:, :17, 18].all()
-    with pytest.raises(ValueError, match=r"17 required parents.*edges='flow'"):
-        fit(frame, prior=prior)
 
 
-def test_tables_that_do_not_fit_are_refused_before_they_are_made():
-    with pytest.raises(ValueError, match=r"more than table_gib=1e-06.*edges='flow'"):
-        fit(table(60), table_gib=1e-6)
+@pytest.mark.parametrize("mechanism", ["linear", "nonlinear"])
+def test_small_problems_are_summed_exactly(mechanism):
+    networks = {"units": 6, "seed": 3} if mechanism == "nonlinear" else {}
+    choices = {"mechanism": mechanism, "prior": KNOWLEDGE, **networks}
+    found = svidag.fit(table(60), progress=False, **choices)
+    exact = exact_posterior(table(60), **choices)
+    assert found.edge_probabilities().equals(exact.edge_probabilities())
+    assert (found.sample(50) == exact.sample(50)).all()
+    assert found.log_evidence == exact.log_evidence
+    assert found.diagnostics["status"] == "exact"
+    assert found.diagnostics["edges"] == "all orders"
 
 
+def test_what_is_small_depends_on_the_mechanism_and_the_rows():
+    few, many = (np.random.default_rng(0).standard_normal((n, 12)) for n in (40, 7000))
+    names = [f"x{i}" for i in range(12)]
+    networks = [WideNetwork.from_values(x, names, units=2) for x in (few, many)]
+    assert [summed.feasible(network) for network in networks] == [True, False]
+    for m, small in ((18, True), (19, False)):
+        x = np.random.default_rng(0).standard_normal((40, m))
+        assert summed.feasible(LinearGaussian.from_values(x)) is small
+
+
+@pytest.mark.filterwarnings("ignore::svidag.ConvergenceWarning")  # and something is missing
 def test_chains_that_stay_apart_are_told_of():
     """Ladders of one level from random orders, no sweep to burn in, and hardly any to collect."""
     frame = svidag.datasets.synthetic(m=12, edges=20, n=5000, seed=5).data
+    apart = {"levels": 1, "burn_in": 0, "orders": 1, "thin": 1, "search_sweeps": 1}
     with pytest.warns(ConvergenceWarning, match="differ by"):
-        found = fit(frame, levels=1, burn_in=0, orders=1, thin=1)
+        found = fit(frame, **apart, cold_sweeps=0, rounds=0)
     assert found.diagnostics["status"] == "budget"
     assert found.diagnostics["half_disagreement"] > 0.1
     with pytest.warns(ConvergenceWarning, match=r"ended by `agreement` while halves .* differ by"):
@@ -213,8 +207,7 @@ def test_chains_that_stay_apart_are_told_of():
     ("settings", "message"),
     [
         ({"chains": 1}, "single chain"),
-        ({"rounds": 0}, "not grown until nothing pressed"),
-        ({"fewest": 1, "most": 1}, "possible arrows found no room"),
+        ({"minutes": 0.0}, "time ran out before a fresh search"),
     ],
 )
 def test_what_cannot_be_relied_on_is_told(settings, message):
@@ -225,7 +218,7 @@ def test_what_cannot_be_relied_on_is_told(settings, message):
 @pytest.mark.parametrize(
     ("settings", "unused"),
     [
-        ({"bound": "published", "correction": "none"}, r"\['bound', 'correction'\]"),
+        ({"exact": True}, r"\['burn_in', 'chains', 'look', 'orders', 'thin'\]"),
         ({"units": 200}, r"\['units'\]"),
         ({"edges": "mean-field", "sketch_units": 8, **GUIDE}, r"\['sketch_units'\]"),
     ],
@@ -234,16 +227,6 @@ def test_settings_without_use_are_told(settings, unused):
     chosen = settings if "edges" in settings else {**QUICK, **settings}
     with pytest.warns(SettingWarning, match=rf"settings {unused} were given but not used"):
         svidag.fit(table(60), mechanism="linear", progress=False, **chosen)
-
-
-def test_a_fallback_has_no_use_for_the_schedule_of_tables():
-    small = {"steps": 2, "rounds": 4, "look": 2, "sweeps": 2, **FLOW, "agreement": 1}
-    small |= {"table_gib": 1e-6, "burn_in": 3, "effective_orders": 0, "progress": False}
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        svidag.fit(table(60), mechanism="linear", **small)
-    (told,) = [w for w in told if w.category is SettingWarning]
-    assert "['burn_in']" in str(told.message)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import svidag
 from svidag.problem import Problem
 
-QUICK = {"chains": 2, "burn_in": 20, "orders": 200, "thin": 2}
+QUICK = {"exact": False, "chains": 2, "burn_in": 20, "orders": 200, "thin": 2}
 MODEL = svidag.SVIDAG(mechanism="linear", settings=QUICK)
 
 

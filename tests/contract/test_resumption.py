@@ -1,5 +1,6 @@
 """Fits of the default preset that were cut off go on to the same numbers."""
 
+import dataclasses
 import os
 import signal
 import subprocess
@@ -14,8 +15,12 @@ import svidag
 from svidag.inference.checkpoint import FORMAT, read_archive
 from svidag.inference.loop import Interrupted
 from svidag.inference.progress import Meter
+from svidag.methods import tabulated
+from svidag.scores import shares
 
-TABLE = {"mechanism": "linear", "chains": 2, "orders": 200, "look": 50, "agreement": 0}
+TABLE = {
+    "mechanism": "linear", "exact": False, "chains": 2, "orders": 200, "look": 50, "agreement": 0,
+}  # fmt: skip
 GUIDE = {
     "mechanism": "linear", "edges": "mean-field", "chains": 2, "steps": 12, "rounds": 12,
     "look": 4, "sweeps": 4, "agreement": 0,
@@ -23,6 +28,7 @@ GUIDE = {
 FITS = {
     "table": TABLE,
     "sketched table": {**TABLE, "mechanism": "nonlinear", "units": 12, "sketch_units": 6},
+    "small table": {**TABLE, "rounds": 9, "search_sweeps": 1, "cold_sweeps": 0},
     "guide": GUIDE,
     "guide and cache": {**GUIDE, "mechanism": "nonlinear", "units": 6},
 }
@@ -84,9 +90,15 @@ def straight():
 @pytest.mark.parametrize(
     ("name", "stage", "at"),
     [
-        ("table", "scoring", 13),
+        ("table", "looking for parents", 2),
+        ("table", "burn-in", 3),
         ("table", "moving", 230),
-        ("sketched table", "scoring", 14),
+        ("table", "searching once more", 1),
+        ("small table", "looking for parents", 1),
+        ("small table", "looking for parents", 4),
+        ("sketched table", "looking for parents", 3),
+        ("sketched table", "moving", 230),
+        ("sketched table", "searching once more", 1),
         ("guide", "training", 5),
         ("guide", "moving", 6),
         ("guide and cache", "training", 5),
@@ -103,16 +115,37 @@ def test_an_interrupted_fit_resumes_to_identical_results(tmp_path, straight, nam
     assert same(again, straight(name))
 
 
-def test_a_fallback_is_remembered(tmp_path):
-    path, settings = tmp_path / "fit.npz", {**GUIDE, "edges": "auto", "table_gib": 1e-6}
-    settings |= {"blocks": 1, "width": 4}
-    with pytest.warns(svidag.FallbackWarning), pytest.raises(Interrupted):
-        fit(settings, checkpoint=path, progress=Impatient("training", 3))
-    assert "GiB" in read_archive(path, FORMAT)[0]["notes"]["fallback"]
-    with pytest.warns(svidag.FallbackWarning):
-        resumed = fit(settings, checkpoint=path)
-    with pytest.warns(svidag.FallbackWarning):
-        assert same(resumed, fit(settings))
+def test_an_interruption_before_anything_is_known_leaves_no_file(tmp_path, straight):
+    path = tmp_path / "fit.npz"
+    with pytest.raises(Interrupted, match="before there was anything to save"):
+        fit(TABLE, checkpoint=path, progress=Impatient("searching orders", 1))
+    assert not path.exists()
+    assert same(fit(TABLE, checkpoint=path), straight("table"))
+
+
+def test_a_fit_resumes_while_it_repairs_its_tables(tmp_path, monkeypatch):
+    """Chains that begin again, because something was found outside, are cut off too."""
+    cut = tabulated.join
+
+    def lacking(grower, halves):
+        made = cut(grower, halves)
+        has = (made.sets.nodes == 3) & made.sets.parents()[:, 1]
+        sets = made.sets.chosen(np.flatnonzero(~has))
+        drawn = np.concatenate([half.drawn for half in halves])
+        tables, _ = grower.tables(sets, shares(sets, drawn))
+        return dataclasses.replace(made, sets=sets, tables=tables)
+
+    monkeypatch.setattr(tabulated, "join", lacking)
+    whole = fit(TABLE)
+    assert whole.diagnostics["searched_again"] > 1
+    path = tmp_path / "fit.npz"
+    with pytest.raises(Interrupted):
+        fit(TABLE, checkpoint=path, progress=Impatient("moving", 400 + 130))
+    assert int(read_archive(path, FORMAT)[1]["searched"]) == 1
+    monkeypatch.setattr(tabulated, "join", None)  # made already
+    resumed = fit(TABLE, checkpoint=path)
+    assert same(resumed, whole)
+    assert resumed.diagnostics["searched_again"] == whole.diagnostics["searched_again"]
 
 
 def test_another_fit_is_refused_by_name(tmp_path):

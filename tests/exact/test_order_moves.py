@@ -5,14 +5,15 @@ from itertools import permutations
 
 import numpy as np
 import pytest
+from complete_tables import complete_tables
 
 from svidag.inference import relocate
 from svidag.inference.chains import Schedule, draw_graphs, run_chains
 from svidag.inference.convergence import Agreement, effective_size, half_disagreement
-from svidag.inference.tabulated import TableSettings, tabulate
 from svidag.mechanisms.linear import LinearGaussian
 from svidag.prior import Prior
-from svidag.scores import NodeTable, ScoreTables, grow
+from svidag.scores import NodeTable, ScoreTables
+from svidag.scores.lookup import compiled_tables
 
 NAMES = ("a", "b", "c", "d")
 PRIORS = {
@@ -34,17 +35,12 @@ def sample(n=25, m=4, seed=1):
 
 def small_tables(prior):
     beliefs = prior.bind(NAMES)
-    return beliefs, full_tables(LinearGaussian.from_values(sample()), beliefs)
-
-
-def full_tables(model, beliefs):
-    blank = [NodeTable.empty(np.flatnonzero(allowed)) for allowed in beliefs.allowed.T]
-    return ScoreTables.assemble(grow(model, beliefs, blank, slack=np.inf), beliefs)
+    return beliefs, complete_tables(LinearGaussian.from_values(sample()), beliefs)
 
 
 def order_probabilities(tables):
     orders = np.array(list(permutations(range(tables.m))))
-    log = np.array([tables.log_evidence(order) for order in orders])
+    log = tables.log_evidence(orders)
     p = np.exp(log - log.max())
     return orders, p / p.sum()
 
@@ -54,8 +50,7 @@ def conditional_edges(tables, order):
     out = np.zeros((tables.m, tables.m))
     for t, j in enumerate(order.tolist()):
         before = tables.bits[order[:t], j].sum()
-        weights = tables.nodes[j].weights
-        masks = np.arange(len(weights))
+        masks, weights = tables.nodes[j].masks, tables.nodes[j].weights
         inside = (masks & ~before) == 0
         w = np.where(inside, np.exp(weights - weights[inside].max()), 0.0)
         for i in order[:t]:
@@ -110,7 +105,7 @@ def test_a_swap_is_open_to_two_neighbouring_places_and_a_relocation_to_all():
 def located(order, tables):
     """place, masks and present of an order."""
     state = np.empty(4, np.int64), np.empty(4, np.int64), np.empty(4)
-    relocate.locate(order, relocate.laid_out(tables), *state)
+    relocate.locate(order, compiled_tables(tables), *state)
     return state
 
 
@@ -120,10 +115,10 @@ def test_the_places_of_a_node_are_compared_as_by_scoring_whole_orders(prior):
     order = np.array([2, 0, 1, 3])
     state, scores = located(order, tables), np.empty(4)
     for i in range(4):
-        relocate.compare_places(i, 0, 4, order, *state, relocate.laid_out(tables), scores)
+        relocate.compare_places(i, 0, 4, order, *state, compiled_tables(tables), scores)
         others = order[order != i]
-        there = np.array([tables.log_evidence(np.insert(others, t, i)) for t in range(4)])
-        assert scores == pytest.approx(there - tables.log_evidence(order), abs=1e-9)
+        there = tables.log_evidence(np.stack([np.insert(others, t, i) for t in range(4)]))
+        assert scores == pytest.approx(there - tables.log_evidence(order[None]), abs=1e-9)
 
 
 def test_sliding_keeps_places_and_masks_in_step():
@@ -131,7 +126,7 @@ def test_sliding_keeps_places_and_masks_in_step():
     order = np.array([2, 0, 1, 3])
     state = located(order, tables)
     for i, there in ((2, 3), (1, 0), (0, 0), (3, 1)):
-        relocate.slide(i, there, order, *state, relocate.laid_out(tables))
+        relocate.slide(i, there, order, *state, compiled_tables(tables))
         assert order[there] == i
         for kept, fresh in zip(state, located(order, tables), strict=True):
             assert kept.tolist() == fresh.tolist()
@@ -143,8 +138,7 @@ def test_drawn_parent_sets_follow_their_conditional():
     graphs = draw_graphs(tables, np.tile(order, (4000, 1)), seed=0)
     assert graphs.mean(axis=0) == pytest.approx(conditional_edges(tables, order), abs=0.04)
     pair = (graphs[:, 0, 1] & graphs[:, 2, 1]).mean()
-    weights = tables.nodes[1].weights
-    masks = np.arange(len(weights))
+    masks, weights = tables.nodes[1].masks, tables.nodes[1].weights
     w = np.exp(weights - weights.max())
     both = tables.bits[0, 1] | tables.bits[2, 1]
     assert pair == pytest.approx(w[masks & both == both].sum() / w.sum(), abs=0.04)
@@ -169,84 +163,38 @@ def test_same_seed_same_chains():
     assert (one.orders == two.orders).all()
     assert (one.edges == two.edges).all()
     assert (one.orders != run_chains(tables, beliefs, short, seed=6).orders).any()
-    assert one.log_evidence[1, 2] == pytest.approx(tables.log_evidence(one.orders[1, 2]))
+    assert one.log_evidence == pytest.approx(np.stack([*map(tables.log_evidence, one.orders)]))
 
 
-def test_tables_without_room_for_what_presses_say_so():
-    rng = np.random.default_rng(0)
-    x = rng.standard_normal((200, 4))
-    x[:, 3] += 0.5 * (x[:, 0] + x[:, 1] - x[:, 2])
-    beliefs, model = Prior().bind(NAMES), LinearGaussian.from_values(x)
-    full = exact_edges(full_tables(model, beliefs))
-    tight = tabulate(model, beliefs, TableSettings(fewest=1, most=1, rounds=3), seed=0)
-    assert tight.crowded > 0
-    chains = run_chains(tight.tables, beliefs, Schedule(orders=50), seed=0)
-    assert np.abs(chains.edges.mean(axis=0) - full).max() > 0.3
-    nodes = [NodeTable.empty(np.array([int(j == 0)])) for j in range(4)]
-    tables = ScoreTables.assemble(grow(model, beliefs, nodes, slack=6.0), beliefs)
-    assert (tables.bits[:, 3] > 0).sum() == 1
+@pytest.mark.parametrize("prior", PRIORS.values(), ids=PRIORS.keys())
+def test_chains_begin_where_they_are_told(prior):
+    beliefs, tables = small_tables(prior)
+    starts = np.array([[2, 1, 0, 3], [3, 2, 1, 0]])
+    still = Schedule(chains=2, levels=2, burn_in=0, orders=2, moves="none", enough=NEVER)
+    chains = run_chains(tables, beliefs, still, seed=0, starts=starts)
+    assert (chains.orders == starts[:, None]).all()
 
 
-def difference(n=200, seed=3):
-    """d = a − b with a ≈ b: neither alone tells about d."""
-    x = np.random.default_rng(seed).standard_normal((n, 4))
-    x[:, 1] = 0.95 * x[:, 0] + np.sqrt(1 - 0.95**2) * x[:, 1]
-    x[:, 3] = 0.6 * x[:, 3] + 1.2 * (x[:, 0] - x[:, 1])
-    return x
+def test_a_power_flattens_the_law_of_orders():
+    """Kept orders are close to independent: five binomial standard errors are allowed."""
+    beliefs, tables = small_tables(PRIORS["beliefs"])
+    orders, p = order_probabilities(tables)
+    flat = p**0.3 / (p**0.3).sum()
+    assert np.abs(flat - p).max() > 0.03
+    chains = run_chains(tables, beliefs, replace(LONG, power=0.3), seed=0)
+    index = {tuple(order): k for k, order in enumerate(orders)}
+    visits = np.bincount([index[tuple(o)] for o in chains.orders.reshape(-1, 4)], minlength=24)
+    assert visits / 3000 == pytest.approx(flat, abs=5 * np.sqrt(flat.max() / 3000))
 
 
-def weak_chain(n=60, seed=2):
-    x = np.random.default_rng(seed).standard_normal((n, 4))
-    for j in (1, 2, 3):
-        x[:, j] += 0.5 * x[:, j - 1]
-    return x
-
-
-@pytest.mark.parametrize("seed", [0, 3])
-def test_parents_that_help_only_together_are_found_where_one_way_is_closed(seed):
-    prior = Prior(p=0.25, forbidden=[("d", "a"), ("d", "b"), ("d", "c")])
-    beliefs, model = prior.bind(NAMES), LinearGaussian.from_values(difference(seed=seed))
-    full = exact_edges(full_tables(model, beliefs))
-    assert full[[0, 1], 3].min() > 0.99
-    found = tabulate(model, beliefs, TableSettings(fewest=1, most=3), seed=0)
-    assert exact_edges(found.tables) == pytest.approx(full, abs=0.03)
-
-
-def test_a_parent_screened_out_comes_back():
-    beliefs, model = Prior(p=0.25).bind(NAMES), LinearGaussian.from_values(weak_chain())
-    full = exact_edges(full_tables(model, beliefs))
-    settings = TableSettings(fewest=1, most=3)
-    screened = tabulate(model, beliefs, replace(settings, rounds=0), seed=0)
-    assert np.abs(exact_edges(screened.tables) - full).max() > 0.1
-    grown = tabulate(model, beliefs, settings, seed=0)
-    assert grown.rounds[0].added > 0
-    assert grown.settled
-    assert grown.crowded == 0
-    chains = run_chains(grown.tables, beliefs, LONG, seed=0)
-    assert chains.edges.mean(axis=0) == pytest.approx(full, abs=0.03)
-
-
-class Noisy:
-    """A stand-in that is wrong by a few nats, the same for the same question."""
-
-    def __init__(self, model):
-        self.model = model
-
-    def family_scores(self, nodes, parents):
-        code = parents @ (1 << np.arange(parents.shape[1])) + 100 * nodes
-        noise = np.array([np.random.default_rng(c).normal(scale=2.0) for c in code.tolist()])
-        return self.model.family_scores(nodes, parents) + noise
-
-
-def test_with_a_noisy_sketch_the_posterior_is_that_of_the_mechanism():
+def test_chains_end_when_time_is_up():
     beliefs, tables = small_tables(PRIORS["plain"])
-    model = LinearGaussian.from_values(sample())
-    settings = TableSettings(powers=(0.3, 1.0))
-    found = tabulate(model, beliefs, settings, sketch=Noisy(model), seed=0)
-    assert found.settled
-    chains = run_chains(found.tables, beliefs, LONG, seed=0)
-    assert found.sketched(chains) < 0.01
-    assert chains.edges.mean(axis=0) == pytest.approx(exact_edges(tables), abs=0.03)
+    asked = []
+    schedule = Schedule(chains=2, burn_in=5, orders=12, look=4, enough=NEVER)
+    chains = run_chains(
+        tables, beliefs, schedule, seed=0, stop=lambda: asked.append(None) or len(asked) == 2
+    )
+    assert chains.kept == 8
 
 
 def test_exchanges_carry_a_chain_between_modes_that_moves_alone_do_not_cross():
@@ -263,7 +211,7 @@ def test_exchanges_carry_a_chain_between_modes_that_moves_alone_do_not_cross():
             sums[sum(bit[int(i)] for i in before)] = gain
         nodes.append((candidates, sums))
     tables = tables_of_sums(nodes)
-    log = np.array([tables.log_evidence(order) for order in orders])
+    log = tables.log_evidence(orders)
     p = np.exp(log - np.logaddexp.reduce(log))
     alone = Schedule(chains=2, levels=1, burn_in=0, orders=400, thin=5, enough=NEVER)
     beliefs = Prior(p=0.5).bind(NAMES)
@@ -279,13 +227,9 @@ def test_exchanges_carry_a_chain_between_modes_that_moves_alone_do_not_cross():
 
 def tables_of_sums(nodes):
     """Tables whose sums over subsets are given; chains look at nothing else."""
-    bits = np.zeros((4, 4), dtype=np.int64)
-    for j, (candidates, _) in enumerate(nodes):
-        bits[candidates, j] = 1 << np.arange(3)
-    sums = np.concatenate([sums for _, sums in nodes])
-    offsets = np.arange(0, 33, 8)
-    blank = tuple(NodeTable.empty(candidates) for candidates, _ in nodes)
-    return ScoreTables(blank, sums, sums, offsets, bits, np.zeros((4, 4)))
+    blank = [NodeTable.of(candidates, np.arange(8), np.zeros(8)) for candidates, _ in nodes]
+    tables = ScoreTables.join(blank, np.zeros((4, 4)))
+    return replace(tables, sums=np.concatenate([sums for _, sums in nodes]))
 
 
 def test_a_run_cut_off_after_any_segment_goes_on_as_if_nothing_had_happened():

@@ -270,7 +270,8 @@ def test_causes_come_before_effects_in_the_schedule():
 def test_fits_carry_the_law_of_their_parameters():
     x, _ = table(60)
     frame = Dataset.from_any(x, names=NAMES)
-    quick = {"chains": 1, "burn_in": 20, "orders": 50, "thin": 1, "progress": False}
+    quick = {"exact": False, "chains": 1, "burn_in": 20, "orders": 50, "thin": 1}
+    quick |= {"progress": False}
     exact = svidag.exact.posterior(frame)
     found = svidag.fit(frame, mechanism="linear", **quick)
     one, two = (posterior.parameters(GRAPH, 10) for posterior in (exact, found))

@@ -167,10 +167,11 @@ def test_a_posterior_without_its_problem_is_reported(posterior, tmp_path):
 @pytest.mark.parametrize(
     "settings",
     [
-        {"orders": 20, "chains": 2},
+        {},
+        {"exact": False, "orders": 20, "chains": 2},
         {"edges": "mean-field", "chains": 2, "steps": 4, "rounds": 4, "look": 2, "sweeps": 2},
     ],
-    ids=["table", "guide"],
+    ids=["all orders", "table", "guide"],
 )
 def test_every_figure_of_a_fit_is_in_plain_words(settings):
     x = np.random.default_rng(0).standard_normal((40, 3))

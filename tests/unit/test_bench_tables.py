@@ -126,6 +126,25 @@ def test_markdown_shows_errors_the_best_and_what_is_missing(folder):
     assert "| er | 100 | reference | goal | 0.0000 | 5.00 |  |  |" in lines
 
 
+def test_cells_with_a_measure_of_their_own_have_a_table_of_it_alone(folder):
+    dense = '[data.dense]\nsource = "synthetic"\nm = 4\nedges = 5\nn = 10\n[[cells]]\n'
+    dense += 'data = "dense"\nmethod = "exact"\nmeasures = ["truth"]\nreplicates = 3\n[show]'
+    study = folder / "studies" / "small.toml"
+    study.write_text(STUDY.replace("[show]", dense))
+    store = Store(folder / "results" / "small")
+    for cell, difference in zip(Study.read(study).select("dense *"), (-2.0, 0.0, 5.0), strict=True):
+        store.keep(row(cell, 1.0) | {"figures": {"truth": [{"nats_from_truth": difference}]}})
+    scores, forecasts, truth, costs = found(folder)
+    assert [table.name for table in (scores, forecasts, costs)] == ["scores", "forecasts", "costs"]
+    assert "dense" not in markdown(scores)
+    head, _, line = markdown(truth).splitlines()
+    assert head == "| data | method | log posterior of draws minus truth | fit, s | replicates |"
+    assert line == "| dense | exact | 1.0 ± 2.1 | 2.0 ± 0.0 | 3 |"
+    assert bench("docs").exit_code == 0
+    page = Path("docs/benchmarks.md").read_text()
+    assert f"### Log posterior of the draws against the true graph\n\n{head}" in page
+
+
 def test_latex_is_a_tabular_with_as_many_columns_as_each_line(folder):
     text = latex(found(folder)[0])
     columns = text.splitlines()[0].removeprefix(r"\begin{tabular}{").rstrip("}")

@@ -11,7 +11,14 @@ from svidag.inference import progress
 from svidag.inference.progress import Bar, Lines, Meter
 from svidag.methods.stages import Stages
 
-QUICK = {"mechanism": "linear", "chains": 2, "orders": 50, "look": 50, "agreement": 0}
+QUICK = {
+    "mechanism": "linear",
+    "exact": False,
+    "chains": 2,
+    "orders": 50,
+    "look": 50,
+    "agreement": 0,
+}
 
 
 def rows():
@@ -37,12 +44,34 @@ class Recorder(Meter):
 def test_every_stage_is_shown_with_its_total_where_that_is_known():
     recorder = Recorder()
     svidag.fit(rows(), progress=recorder, **QUICK)
-    (scoring, unknown, scored), (moving, total, swept) = recorder.stages
-    assert (scoring, unknown) == ("SVI-DAG: scoring parent sets", None)
+    searching, growing, burning, moving, *again = recorder.stages
+    assert searching == ("SVI-DAG: searching orders", 4, [1, 2, 3, 4])
+    assert growing[:2] == ("SVI-DAG: looking for parents", None)
+    assert growing[2] == sorted(growing[2])
+    assert burning[:2] == ("SVI-DAG: burn-in", 2 * (100 + 50 * 10))
+    assert moving[0].startswith("SVI-DAG: moving orders, at most ")
+    assert max(moving[2]) == moving[1] == 2 * (100 + 50 * 10)
+    assert [stage[:2] for stage in again] == [
+        ("SVI-DAG: searching orders", 1),
+        ("SVI-DAG: searching once more", None),
+    ]
+
+
+def test_networks_show_how_many_parent_sets_they_scored():
+    recorder = Recorder()
+    settings = {**QUICK, "mechanism": "nonlinear", "units": 6}
+    svidag.fit(rows(), progress=recorder, **settings)
+    scored = [done for title, _, told in recorder.stages if "scoring" in title for done in told]
     assert scored == sorted(scored)
-    assert scored[-1] > 4 * 8
-    assert moving == "SVI-DAG: moving orders"
-    assert max(swept) == total == 2 * (200 + 50 * 10)
+    assert 8 < scored[-1] <= 4 * 8
+    swept = [stage for stage in recorder.stages if "searching with networks" in stage[0]]
+    assert {total for _, total, _ in swept} == {6}
+
+
+def test_a_sum_over_all_orders_shows_its_one_stage():
+    recorder = Recorder()
+    svidag.fit(rows(), mechanism="linear", progress=recorder)
+    assert [stage[0] for stage in recorder.stages] == ["SVI-DAG: scoring all parent sets"]
 
 
 @pytest.mark.filterwarnings("ignore::svidag.ConvergenceWarning")  # a single chain

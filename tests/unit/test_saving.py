@@ -77,7 +77,7 @@ def exact(**choices):
 
 
 def fitted(**choices):
-    choices = {"mechanism": "linear", "orders": 20, "thin": 2, **choices}
+    choices = {"mechanism": "linear", "exact": False, "orders": 20, "thin": 2, **choices}
     return svidag.fit(table(), prior=PRIOR, progress=False, **choices)
 
 
@@ -88,6 +88,7 @@ POSTERIORS = {
         table(), prior=svidag.Prior(forbidden=[("1", "a b")]), graph_weights="structure"
     ),
     "orders": fitted,
+    "all orders": lambda: svidag.fit(table(), prior=PRIOR, mechanism="linear", progress=False),
     "visited graphs": lambda: svidag.fit(
         table(),
         prior=PRIOR,

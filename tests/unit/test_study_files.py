@@ -126,6 +126,7 @@ def test_a_pattern_selects_by_part_of_the_name_or_by_wildcards(tmp_path):
         ('prior = "sparse"', 'prior = "spars"', "line 24: cells.prior names 'spars', .*'sparse'"),
         ('"mec"', '"mek"', "line 30: cells.measures cannot be used: unknown measure 'mek'"),
         ("replicates = 1\nmeas", "replicate = 1\nmeas", "line 29: cells.replicate is not a known"),
+        ("replicates = 1\nmeas", "replicates = 0\nmeas", "line 29: cells.replicates must be a pos"),
         ("data.small.n = 50", "data.smal.n = 50", "quick.data.smal changes a data that is not"),
         ('skip = ["paper"]', 'skip = ["papr"]', "line 35: quick.skip names 'papr'"),
         ("[quick]", "[quick]\nsize = 3", "line 33: quick.size is not a known key"),

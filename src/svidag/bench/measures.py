@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from jaxtyping import UInt8
+from jaxtyping import Float, UInt8
 
 from svidag import metrics
 from svidag.datasets import Example, sachs
@@ -22,8 +22,12 @@ from svidag.datasets.sachs import TRUTHS
 from svidag.graph import is_dag, size
 from svidag.posterior import Posterior
 from svidag.prior import Prior
+from svidag.problem import Problem
 
 CONVENTIONS = ("standard", "reference")
+COMPARED_DRAWS = 200
+"""At most this many draws have their log posterior compared with the true graph's."""
+
 Records = list[dict[str, Any]]
 
 
@@ -161,16 +165,13 @@ def against_exact(outcome: Outcome) -> Records:
     """
     from svidag import exact
 
-    problem = outcome.posterior.problem
-    if problem is None:
-        raise ValueError("the measure 'exact' needs a posterior that carries its problem")
-    nonlinear = outcome.posterior.diagnostics.get("mechanism") == "nonlinear"
+    problem = _problem(outcome, "exact")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the fit has told what is wrong with the data
         judge = exact.posterior(
             problem.data,
             prior=outcome.prior,
-            mechanism="nonlinear" if nonlinear else "linear",
+            mechanism="nonlinear" if _nonlinear(outcome) else "linear",
             standardise=False,
             seed=outcome.seed,
         )
@@ -185,6 +186,61 @@ def against_exact(outcome: Outcome) -> Records:
             "draws_error": float(drawn.max()),
         }
     ]
+
+
+def against_truth(outcome: Outcome) -> Records:
+    """Mean log posterior of the draws minus that of the true graph, in natural logarithms.
+
+    Up to a constant the log posterior of a graph is Σ_j f_j(parents of j) + Σ logit p_ij over its
+    arrows that hard knowledge leaves open, with f_j the evidence under the mechanism of the fit;
+    for a mechanism that cannot be integrated out it is linear. Every graph counts once, not once
+    for each order that it agrees with. Far below zero, the fit missed graphs that explain the data
+    better. Not defined where hard knowledge rules out the true graph.
+    """
+    problem = _problem(outcome, "truth")
+    names = list(problem.data.names)
+    truth = outcome.example.truth.loc[names, names].to_numpy().astype(np.uint8)
+    if not is_dag(truth):
+        raise ValueError("the measure 'truth' needs a true graph without cycles")
+    drawn = len(outcome.draws)
+    # Draws may come chain after chain, so those compared are spread over all of them.
+    compared = np.linspace(0, drawn - 1, min(drawn, COMPARED_DRAWS)).astype(int)
+    graphs = np.concatenate([truth[None], outcome.draws[compared]])
+    # log p(B) differs from the sum of log odds by a constant, and is −∞ against hard knowledge.
+    log_posterior = _evidence(outcome, problem, graphs) + problem.prior.log_marginal(graphs)
+    return [{"nats_from_truth": float((log_posterior[1:] - log_posterior[0]).mean())}]
+
+
+def _evidence(
+    outcome: Outcome, problem: Problem, graphs: UInt8[np.ndarray, "S m m"]
+) -> Float[np.ndarray, " S"]:
+    """Σ_j f_j(parents of j) of each graph; a family that several share is scored once."""
+    from svidag.mechanisms.linear import LinearGaussian
+    from svidag.mechanisms.local import CachedScores
+    from svidag.mechanisms.wide import WideNetwork
+
+    data = problem.data
+    model = (
+        WideNetwork.from_values(data.values, data.names, data.intervened, seed=outcome.seed)
+        if _nonlinear(outcome)
+        else LinearGaussian.from_values(data.values, data.intervened)
+    )
+    count, m, _ = graphs.shape
+    nodes = np.tile(np.arange(m), count)
+    parents = graphs.swapaxes(1, 2).reshape(-1, m).astype(bool)
+    return CachedScores(model).family_scores(nodes, parents).reshape(count, m).sum(axis=1)
+
+
+def _problem(outcome: Outcome, name: str) -> Problem:
+    """The data and beliefs of the fit, in its scale, for the measure of this name."""
+    problem = outcome.posterior.problem
+    if problem is None:
+        raise ValueError(f"the measure {name!r} needs a posterior that carries its problem")
+    return problem
+
+
+def _nonlinear(outcome: Outcome) -> bool:
+    return outcome.posterior.diagnostics.get("mechanism") == "nonlinear"
 
 
 def forecasts(outcome: Outcome) -> Records:
@@ -226,6 +282,7 @@ MEASURES: Mapping[str, Measure] = MappingProxyType(
         "mec": Measure(mec),
         "shares": Measure(shares),
         "exact": Measure(against_exact),
+        "truth": Measure(against_truth),
         "forecasts": Measure(forecasts, calibration),
     }
 )

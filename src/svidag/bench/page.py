@@ -29,6 +29,7 @@ HEADINGS = {
     "truths": "Scores against three published networks",
     "shares": "Shares of draws",
     "exact": "Distance from the exact posterior",
+    "truth": "Log posterior of the draws against the true graph",
     "forecasts": "Calibration",
     "costs": "Time and memory",
 }

@@ -50,6 +50,7 @@ FIGURES: Mapping[str, Figure] = MappingProxyType(
         "mean_error": Figure("mean error", 4, -1),
         "worst_error": Figure("worst error", 3, -1),
         "draws_error": Figure("worst error of draws", 3, -1),
+        "nats_from_truth": Figure("log posterior of draws minus truth", 1),
         "ece": Figure("calibration error", 4, -1),
         "band_low": Figure("band, from", 4),
         "band_high": Figure("band, to", 4),
@@ -70,6 +71,7 @@ SHOWN: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "mec": ("mec_coverage", "mec_mass", "mec_size", "seconds"),
         "shares": ("forward", "backward", "none", "seconds"),
         "exact": ("mean_error", "worst_error", "draws_error", "seconds"),
+        "truth": ("nats_from_truth", "seconds"),
         "forecasts": ("ece", "band_low", "band_high", "verdict", "brier", "seconds"),
         "costs": ("seconds", "compile_seconds", "total_seconds", "peak_gb"),
     }

@@ -92,6 +92,10 @@ def fit(
     ] = "order",
     standardise: Annotated[bool, typer.Option(help="Centre and scale every column.")] = True,
     seed: Annotated[int, typer.Option(help="The same seed gives the same result.")] = 0,
+    minutes: Annotated[
+        float | None,
+        typer.Option(help="End after this time with what was found; the report says what is cut."),
+    ] = None,
     setting: Annotated[
         list[str] | None,
         typer.Option("--set", help="A setting of the preset, as name=value; repeat for more."),
@@ -118,6 +122,7 @@ def fit(
         "standardise": standardise,
         "graph_weights": graph_weights,
         "seed": seed,
+        "minutes": minutes,
     }
     with told():
         asked["settings"] = dict(_setting(text) for text in setting or ())

@@ -36,6 +36,7 @@ class Request:
     standardise: bool = True
     graph_weights: str = "order"
     seed: int = 0
+    minutes: float | None = None
     settings: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     def dataset(self) -> Dataset:
@@ -68,6 +69,7 @@ class Request:
             seed=self.seed,
             progress=progress,
             checkpoint=checkpoint,
+            minutes=self.minutes,
             **self.settings,
         )
 

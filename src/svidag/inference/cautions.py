@@ -17,11 +17,7 @@ class FitWarning(UserWarning):
 
 
 class ConvergenceWarning(FitWarning):
-    """The chains are far apart or alone, or their tables lack something."""
-
-
-class FallbackWarning(FitWarning):
-    """Tables of parent sets did not fit, and a guide took their place."""
+    """The chains are far apart or alone, something may be missing, or time ran out."""
 
 
 class SettingWarning(FitWarning):

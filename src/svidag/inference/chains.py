@@ -12,7 +12,8 @@ had happened.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -27,6 +28,7 @@ from svidag.inference.convergence import Agreement
 from svidag.inference.relocate import MOVES
 from svidag.prior import EdgePrior
 from svidag.scores import ScoreTables
+from svidag.scores.lookup import compiled_tables, draw_sets
 
 
 @dataclass(frozen=True)
@@ -165,37 +167,46 @@ def run_chains(
     prior: EdgePrior,
     schedule: Schedule,
     *,
-    seed: int,
+    seed: int | Sequence[int],
+    starts: Int[np.ndarray, "chains m"] | None = None,
     report: Callable[[int], None] | None = None,
     keep: Keep | None = None,
+    estimate: Callable[[float], None] | None = None,
     begun: OrderChains | None = None,
+    stop: Callable[[], bool] | None = None,
 ) -> OrderChains:
     """Run independent chains over orders, as many at once as there are cores.
 
-    `report` is told the number of finished sweeps, summed over chains. `begun` is what a call with
-    the same other arguments gave to `keep` before it was cut off.
+    Chains begin at `starts`, or at random orders. `report` is given the number of finished sweeps,
+    summed over chains. `begun` is what a call with the same other arguments gave to `keep` before
+    it was cut off. `estimate` is given, after burn-in, the seconds that the budget could take at
+    most. `stop` is asked after each segment whether time is up.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from svidag.mechanisms.linear import LinearGaussian
     >>> from svidag.prior import Prior
-    >>> from svidag.scores import NodeTable, ScoreTables, grow
-    >>> x = np.random.default_rng(0).standard_normal((99, 2))
-    >>> x[:, 1] += x[:, 0]
-    >>> model, beliefs = LinearGaussian.from_values(x), Prior().bind("ab")
-    >>> blank = [NodeTable.empty(np.array([1])), NodeTable.empty(np.array([0]))]
-    >>> tables = ScoreTables.assemble(grow(model, beliefs, blank, slack=9.0), beliefs)
+    >>> from svidag.scores import NodeTable, ScoreTables
+    >>> masks = np.array([0, 1])
+    >>> a, b = (NodeTable.of(np.array([i]), masks, np.array([0.0, 9.0])) for i in (1, 0))
+    >>> beliefs = Prior().bind("ab")
+    >>> tables = ScoreTables.of([a, b], beliefs)
     >>> chains = run_chains(tables, beliefs, Schedule(chains=2, orders=50), seed=0)
     >>> bool(chains.edges.mean(axis=0).sum() > 0.99)
     True
     """
     ladder = _Ladder(tables, schedule, seed, report or (lambda sweeps: None))
-    chains = begun or ladder.burn_in(prior)
+    began = time.perf_counter()
+    chains = begun or ladder.burn_in(prior, starts)
+    if estimate is not None and begun is None and schedule.burn_in:
+        seconds = (time.perf_counter() - began) / schedule.burn_in
+        estimate(seconds * schedule.orders * schedule.thin)
     while chains.kept < schedule.orders and not chains.enough(schedule.enough):
         chains = chains.followed_by(ladder.segment(chains))
         if keep is not None:
             keep(chains)
+        if stop is not None and stop():
+            break
     return chains
 
 
@@ -207,28 +218,25 @@ def draw_graphs(
     Examples
     --------
     >>> import numpy as np
-    >>> from svidag.mechanisms.linear import LinearGaussian
     >>> from svidag.prior import Prior
-    >>> from svidag.scores import NodeTable, ScoreTables, grow
-    >>> x = np.random.default_rng(0).standard_normal((99, 2))
-    >>> model, beliefs = LinearGaussian.from_values(x), Prior().bind("ab")
-    >>> blank = [NodeTable.empty(np.array([1])), NodeTable.empty(np.array([0]))]
-    >>> tables = ScoreTables.assemble(grow(model, beliefs, blank, slack=9.0), beliefs)
+    >>> from svidag.scores import NodeTable, ScoreTables
+    >>> masks = np.array([0, 1])
+    >>> a, b = (NodeTable.of(np.array([i]), masks, np.array([0.0, 9.0])) for i in (1, 0))
+    >>> tables = ScoreTables.of([a, b], Prior().bind("ab"))
     >>> bool(draw_graphs(tables, np.array([[1, 0]] * 9), seed=0)[:, 0, 1].any())
     False
     """
     uniforms = np.random.default_rng([seed, 2]).random(orders.shape)
     drawn = np.zeros(orders.shape, dtype=np.int64)
+    arrays = compiled_tables(tables)
     for j in range(tables.m):
-        weights = tables.weights[tables.cells(j)]
-        scored = np.flatnonzero(np.isfinite(weights))
-        relocate.draw_sets(
+        table = tables.nodes[j]
+        draw_sets(
             j,
-            orders,
-            tables.bits,
-            weights,
-            tables.sums[tables.cells(j)],
-            scored[np.argsort(-weights[scored], kind="stable")],
+            orders.astype(np.int64),
+            table.masks,
+            table.weights,
+            arrays,
             uniforms[:, j],
             drawn[:, j],
         )
@@ -239,24 +247,33 @@ class _Ladder:
     """Moves all chains from segment to segment."""
 
     def __init__(
-        self, tables: ScoreTables, schedule: Schedule, seed: int, report: Callable[[int], None]
+        self,
+        tables: ScoreTables,
+        schedule: Schedule,
+        seed: int | Sequence[int],
+        report: Callable[[int], None],
     ) -> None:
-        self._tables, self._schedule, self._seed, self._report = tables, schedule, seed, report
-        self._laid_out = relocate.laid_out(tables)
+        self._tables, self._schedule, self._report = tables, schedule, report
+        self._seed = [seed] if isinstance(seed, int) else [*seed]
+        # Each chain remembers sums of its own, so that threads do not share what they write.
+        self._compiled = [compiled_tables(tables) for _ in range(schedule.chains)]
         self._done = np.zeros(schedule.chains, dtype=np.int64)
 
-    def burn_in(self, prior: EdgePrior) -> OrderChains:
-        """Chains from uniform orders, with nothing kept yet."""
+    def burn_in(self, prior: EdgePrior, starts: Int[np.ndarray, "chains m"] | None) -> OrderChains:
+        """Chains after their first sweeps, with nothing kept yet."""
         s, m = self._schedule, self._tables.m
-        rng = np.random.default_rng([self._seed, 0])
-        starts = draw_linear_extensions(prior.required, s.chains * s.levels, rng)
+        if starts is None:
+            rng = np.random.default_rng([*self._seed, 0])
+            replicas = draw_linear_extensions(prior.required, s.chains * s.levels, rng)
+        else:
+            replicas = np.repeat(starts, s.levels, axis=0)
         blank = OrderChains(
             np.empty((s.chains, 0, m), dtype=np.int64),
             np.empty((s.chains, 0)),
             np.zeros((s.chains, m, m)),
             np.zeros(s.chains, dtype=np.int64),
             np.zeros((s.chains, s.levels), dtype=np.int64),
-            starts.reshape(s.chains, s.levels, m).astype(np.int64),
+            replicas.reshape(s.chains, s.levels, m).astype(np.int64),
             0,
         )
         if s.burn_in == 0:
@@ -274,7 +291,7 @@ class _Ladder:
         """Every chain `steps` orders further, as many chains at once as there are cores."""
 
         def single(c: int) -> tuple[Any, ...]:
-            rng = np.random.default_rng([self._seed, 1, c, number])
+            rng = np.random.default_rng([*self._seed, 1, c, number])
             return self._advance(c, chains.replicas[c].copy(), rng, steps)
 
         with ThreadPoolExecutor(cores.usable()) as pool:
@@ -286,7 +303,7 @@ class _Ladder:
         self, c: int, replicas: np.ndarray, rng: np.random.Generator, steps: int
     ) -> tuple[Any, ...]:
         s, (levels, m) = self._schedule, replicas.shape
-        orders, evidence = np.empty((steps, m), dtype=np.int64), np.empty(steps)
+        orders = np.empty((steps, m), dtype=np.int64)
         edges, moved = np.zeros((m, m)), np.zeros(1, dtype=np.int64)
         exchanged = np.zeros(levels, dtype=np.int64)
         for step in range(steps):
@@ -294,7 +311,7 @@ class _Ladder:
             relocate.sweep(
                 MOVES.index(s.moves),
                 replicas,
-                self._laid_out,
+                self._compiled[c],
                 s.powers,
                 uniforms,
                 swaps,
@@ -303,7 +320,6 @@ class _Ladder:
                 exchanged,
             )
             orders[step] = replicas[-1]
-            evidence[step] = self._tables.log_evidence(replicas[-1])
             self._done[c] += s.thin
             self._report(int(self._done.sum()))
-        return orders, evidence, edges, moved.sum(), exchanged, replicas
+        return orders, self._tables.log_evidence(orders), edges, moved.sum(), exchanged, replicas

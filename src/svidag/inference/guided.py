@@ -324,11 +324,13 @@ class Guided:
         report: Callable[[int, int], None] | None = None,
         keep: Keep | None = None,
         begun: Begun | None = None,
+        expired: Callable[[float], bool] = lambda share: False,
     ) -> Collected:
         """Burn in and collect.
 
         `report` is told the number of finished steps and rounds. `begun` gives back what a call
-        with the same other arguments gave to `keep` before it was cut off.
+        with the same other arguments gave to `keep` before it was cut off. `expired` is asked
+        whether a share of the time is over: half of it is for training.
         """
         tell, keep = report or (lambda steps, rounds: None), keep or (lambda training, rest: None)
         key_start, key_burn, key_run = jax.random.split(jax.random.key(seed), 3)
@@ -336,7 +338,7 @@ class Guided:
         training, sampling = self._start(trainer, key_start), None
         if begun is not None:
             training, sampling = begun(training)
-        while (t := len(training.bounds)) < self.settings.steps:
+        while (t := len(training.bounds)) < self.settings.steps and not (t and expired(0.5)):
             training = self._train(trainer, training, jax.random.fold_in(key_burn, t))
             keep(training, None)
             tell(t + 1, 0)
@@ -349,6 +351,8 @@ class Guided:
             segment = self._segment(sampler, sampling, key_run, tell)
             sampling = sampling.followed_by(segment)
             keep(training, sampling)
+            if expired(1.0):
+                break
         return Collected(
             sampling,
             self._spread(sampler, key_run, sampling.chains),

@@ -62,6 +62,7 @@ class Status(enum.Enum):
 
     COMPLETED = "completed"
     CONVERGED = "stopped by the stop rule"
+    TIME = "stopped because its time was over"
     DIVERGED = "stopped after too many steps that were not finite"
 
 
@@ -121,9 +122,13 @@ def run(
     *,
     meter: Meter,
     checkpoint: Checkpoint | None = None,
+    expired: Callable[[], bool] = lambda: False,
     title: str = "fit",
 ) -> Outcome[State]:
-    """Run an algorithm from the start, or from its checkpoint, to the end of its schedule."""
+    """Run an algorithm from the start, or from its checkpoint, to the end of its schedule.
+
+    `expired` is asked after each chunk whether time is over.
+    """
     key = noise.seeded(seed, 0)
     state = algorithm.init(noise.seeded(seed, 1))
     done, status = 0, Status.COMPLETED
@@ -152,6 +157,8 @@ def run(
             state, trace, done = moved, longer, limit
             meter.update(done, {shown: float(trace[name][-1]) for name, shown in schedule.figures})
             status = _judge(schedule, trace, done)
+            if status is Status.COMPLETED and done < schedule.steps and expired():
+                status = Status.TIME
             if checkpoint and time.perf_counter() - last_save > checkpoint.every:
                 checkpoint.save(done, state, trace)
                 last_save = time.perf_counter()

@@ -14,7 +14,8 @@ To see what relocation brings, a node may instead be given the choice of two pla
 and the next (a *swap* of neighbours), or none.
 
 Arrays: `order` lists causes first, `place` is its inverse, `masks[j]` holds the predecessors of j
-among its candidates and `present[j]` is F_j of them; `tables` are those of :func:`laid_out`.
+among its candidates and `present[j]` is F_j of them; `tables` are those of
+:func:`svidag.scores.lookup.compiled_tables`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from typing import no_type_check
 import numba
 import numpy as np
 
-from svidag.scores import ScoreTables
+from svidag.scores.lookup import log_sum
 
 _compiled = numba.njit(nogil=True, cache=True, error_model="numpy")
 
@@ -35,25 +36,11 @@ RELOCATION, SWAP, NONE = range(3)
 NEGLIGIBLE = 40.0  # nats below the best place at which a place is never taken
 
 
-def laid_out(tables: ScoreTables) -> tuple[np.ndarray, ...]:
-    """The sums over subsets; where each node's begin; bits of i for k and of k for i in row i.
-
-    And what i gains from the prior by coming after k rather than before it.
-    """
-    return (
-        tables.sums,
-        tables.offsets,
-        tables.bits,
-        np.ascontiguousarray(tables.bits.T),
-        tables.absent.T - tables.absent,
-    )
-
-
 @no_type_check
 @_compiled
 def locate(order, tables, place, masks, present):
     """Fill `place`, `masks` and `present` for an order; log p(D | order) up to a constant."""
-    sums, offsets, bits, _, after = tables
+    bits, after = tables.bits, tables.after
     energy = 0.0
     for t in range(len(order)):
         j = order[t]
@@ -62,7 +49,7 @@ def locate(order, tables, place, masks, present):
         for s in range(t):
             masks[j] |= bits[order[s], j]
             energy += 0.5 * after[j, order[s]]
-        present[j] = sums[offsets[j] + masks[j]]
+        present[j] = log_sum(j, masks[j], tables)
         energy += present[j]
     return energy
 
@@ -82,7 +69,7 @@ def pick(moves, order, uniform):
 @_compiled
 def compare_places(i, first, end, order, place, masks, present, tables, scores):
     """log p(D | i at place t) − log p(D | order as it is), for first ≤ t < end, into `scores`."""
-    sums, offsets, bits, turned, after = tables
+    bits, turned, after = tables.bits, tables.turned, tables.after
     here, base = place[i], present[i]
     scores[here] = 0.0
     own, at_own, passed = masks[i], base, 0.0
@@ -90,20 +77,20 @@ def compare_places(i, first, end, order, place, masks, present, tables, scores):
         k = order[t]
         passed += after[i, k]
         if bits[i, k]:
-            passed += sums[offsets[k] + (masks[k] & ~bits[i, k])] - present[k]
+            passed += log_sum(k, masks[k] & ~bits[i, k], tables) - present[k]
         if turned[i, k]:
             own |= turned[i, k]
-            at_own = sums[offsets[i] + own]
+            at_own = log_sum(i, own, tables)
         scores[t] = passed + at_own - base
     own, at_own, passed = masks[i], base, 0.0
     for t in range(here - 1, first - 1, -1):
         k = order[t]
         passed -= after[i, k]
         if bits[i, k]:
-            passed += sums[offsets[k] + (masks[k] | bits[i, k])] - present[k]
+            passed += log_sum(k, masks[k] | bits[i, k], tables) - present[k]
         if turned[i, k]:
             own &= ~turned[i, k]
-            at_own = sums[offsets[i] + own]
+            at_own = log_sum(i, own, tables)
         scores[t] = passed + at_own - base
 
 
@@ -132,7 +119,7 @@ def choose(scores, power, uniform, weights):
 @_compiled
 def slide(i, there, order, place, masks, present, tables):
     """Put node i at place `there`."""
-    sums, offsets, bits, turned, _ = tables
+    bits, turned = tables.bits, tables.turned
     here = place[i]
     step = 1 if there > here else -1
     for t in range(here, there, step):
@@ -141,9 +128,9 @@ def slide(i, there, order, place, masks, present, tables):
         place[k] = t
         if bits[i, k]:
             masks[k] ^= bits[i, k]
-            present[k] = sums[offsets[k] + masks[k]]
+            present[k] = log_sum(k, masks[k], tables)
         masks[i] ^= turned[i, k]
-    present[i] = sums[offsets[i] + masks[i]]
+    present[i] = log_sum(i, masks[i], tables)
     order[there] = i
     place[i] = there
 
@@ -152,13 +139,14 @@ def slide(i, there, order, place, masks, present, tables):
 @_compiled
 def add_edges(order, masks, present, tables, edges):
     """Add P(i → j | order) = 1 − exp(F_j(U ∖ i) − F_j(U)) to `edges`."""
-    sums, offsets, _, turned, _ = tables
+    turned = tables.turned
     for t in range(len(order)):
         j = order[t]
         for s in range(t):
             bit = turned[j, order[s]]
             if bit:
-                edges[order[s], j] -= np.expm1(sums[offsets[j] + (masks[j] ^ bit)] - present[j])
+                without = log_sum(j, masks[j] ^ bit, tables) - present[j]
+                edges[order[s], j] -= np.expm1(min(without, 0.0))  # sums are cut off
 
 
 @no_type_check
@@ -207,22 +195,3 @@ def sweep(moves, orders, tables, powers, uniforms, swaps, edges, moved, exchange
                 exchanged[v] += 1
                 exchange(v, orders, places, masks, present, energy)
         add_edges(orders[-1], masks[-1], present[-1], tables, edges)
-
-
-@no_type_check
-@_compiled
-def draw_sets(j, orders, bits, weights, sums, ranked, uniforms, drawn):
-    """For each order, draw a parent set of j: the sets by falling weight, those that fit."""
-    for s in range(len(orders)):
-        before = 0
-        for t in range(orders.shape[1]):
-            if orders[s, t] == j:
-                break
-            before |= bits[orders[s, t], j]
-        left = uniforms[s]
-        for r in range(len(ranked)):
-            if ranked[r] & ~before == 0:
-                drawn[s] = ranked[r]
-                left -= np.exp(weights[ranked[r]] - sums[before])
-                if left < 0.0:
-                    break

@@ -54,6 +54,7 @@ def structure_weighted(posterior: Posterior, seed: int, pool: int = POOL) -> Pos
     return dataclasses.replace(
         posterior,
         law=DrawnGraphs(graphs, probability),
+        log_evidence=None,
         diagnostics=MappingProxyType({**posterior.diagnostics, **extra}),
     )
 

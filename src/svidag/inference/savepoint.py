@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,12 +19,13 @@ import numpy as np
 from svidag.inference.chains import OrderChains
 from svidag.inference.checkpoint import FORMAT, check_fingerprint, read_archive, write_archive
 from svidag.inference.conditional import GuideState
+from svidag.inference.growth import HALVES, Half, Round
 from svidag.inference.guided import Sampling, Training
 from svidag.inference.loop import Interrupted
 from svidag.inference.pseudo_marginal import Chains
 from svidag.inference.remembered import Collection
-from svidag.inference.tabulated import Growth, Round
-from svidag.scores import NodeTable
+from svidag.inference.tabulated import Tabulated
+from svidag.scores import ParentSets, ScoreTables
 
 Arrays = dict[str, np.ndarray]
 
@@ -119,47 +120,71 @@ def resumable(savepoint: Savepoint) -> Iterator[None]:
         raise Interrupted(told) from interrupt
 
 
-def pack_growth(growth: Growth) -> Arrays:
-    """Candidates of each node, and the cells of its tables that hold a weight."""
-    sizes = [len(node.candidates) for node in growth.nodes]
-    packed = {
-        "sizes": np.array(sizes),
-        "candidates": np.concatenate([node.candidates for node in growth.nodes]),
-    }
-    for name in ("exact", "sketch"):
-        tables = [getattr(node, name) for node in growth.nodes]
-        cells = [np.flatnonzero(np.isfinite(table)) for table in tables]
-        packed[f"{name}_count"] = np.array([len(part) for part in cells])
-        packed[f"{name}_cells"] = np.concatenate(cells)
-        values = [table[part] for table, part in zip(tables, cells, strict=True)]
-        packed[f"{name}_values"] = np.concatenate(values)
-    rounds = [dataclasses.astuple(done) for done in growth.rounds]
-    packed["rounds"] = np.array(rounds, dtype=float).reshape(-1, 4)
+def pack_halves(halves: Sequence[Half]) -> Arrays:
+    """The collections, orders and rounds of both halves."""
+    packed: Arrays = {}
+    for at, half in enumerate(halves):
+        packed |= {f"{at}_{name}": part for name, part in _pack_sets(half.sets).items()}
+        packed |= {f"{at}_orders": half.orders, f"{at}_rounds": _pack_rounds(half.rounds)}
     return packed
 
 
-def unpack_growth(packed: Arrays) -> Growth:
-    """What `pack_growth` was given."""
-    parts = {name: _split(packed, name) for name in ("exact", "sketch")}
-    candidates = np.split(packed["candidates"], np.cumsum(packed["sizes"])[:-1])
-    nodes = tuple(
-        NodeTable(chosen, *(_table(len(chosen), *parts[name][j]) for name in ("exact", "sketch")))
-        for j, chosen in enumerate(candidates)
+def unpack_halves(packed: Arrays) -> list[Half]:
+    """What `pack_halves` was given."""
+    halves = []
+    for at in range(HALVES):
+        own = {name[2:]: part for name, part in packed.items() if name.startswith(f"{at}_")}
+        rounds = _unpack_rounds(own["rounds"])
+        halves.append(Half(at, _unpack_sets(own), own["orders"], rounds))
+    return halves
+
+
+def pack_tabulated(made: Tabulated) -> Arrays:
+    """Tables that were grown, the collection behind them and how they came about."""
+    packed = {f"tables_{name}": part for name, part in made.tables.arrays().items()}
+    packed |= _pack_sets(made.sets)
+    packed |= {name: np.array(getattr(made, name)) for name in _NUMBERS}
+    return packed | {"starts": made.starts, "rounds": _pack_rounds(made.rounds)}
+
+
+def unpack_tabulated(packed: Arrays) -> Tabulated:
+    """What `pack_tabulated` was given."""
+    tables = {k.removeprefix("tables_"): v for k, v in packed.items() if k.startswith("tables_")}
+    return Tabulated(
+        ScoreTables.restored(tables),
+        _unpack_sets(packed),
+        packed["starts"],
+        _unpack_rounds(packed["rounds"]),
+        settled=bool(packed["settled"]),
+        left_out=float(packed["left_out"]),
+        missed=tuple(packed["missed"].tolist()),
+        gaps=tuple(packed["gaps"].tolist()),
+        outside=float(packed["outside"]),
+        searched=int(packed["searched"]),
     )
-    rounds = tuple(Round(float(row[0]), *map(int, row[1:])) for row in packed["rounds"])
-    return Growth(nodes, rounds)
 
 
-def _split(packed: Arrays, name: str) -> list[tuple[np.ndarray, np.ndarray]]:
-    ends = np.cumsum(packed[f"{name}_count"])[:-1]
-    cells = np.split(packed[f"{name}_cells"], ends)
-    return list(zip(cells, np.split(packed[f"{name}_values"], ends), strict=True))
+_NUMBERS = ("settled", "left_out", "missed", "gaps", "outside", "searched")
 
 
-def _table(candidates: int, cells: np.ndarray, values: np.ndarray) -> np.ndarray:
-    table = np.full(1 << candidates, -np.inf)
-    table[cells] = values
-    return table
+def _pack_sets(sets: ParentSets) -> Arrays:
+    return {f"sets_{f.name}": np.asarray(getattr(sets, f.name)) for f in dataclasses.fields(sets)}
+
+
+def _unpack_sets(packed: Arrays) -> ParentSets:
+    fields = {f.name: packed[f"sets_{f.name}"] for f in dataclasses.fields(ParentSets)}
+    return ParentSets(**{**fields, "m": int(fields["m"])})
+
+
+def _pack_rounds(rounds: Sequence[Round]) -> np.ndarray:
+    return np.array([dataclasses.astuple(done) for done in rounds], dtype=float).reshape(-1, 5)
+
+
+def _unpack_rounds(packed: np.ndarray) -> tuple[Round, ...]:
+    return tuple(
+        Round(int(half), float(power), int(added), int(refined), float(share))
+        for half, power, added, refined, share in packed
+    )
 
 
 def pack_chains(chains: OrderChains) -> Arrays:

@@ -1,323 +1,170 @@
-"""The posterior by tables and order moves: screen, tabulate, run chains, and grow where it presses.
+"""Tables of parent sets for the chains over orders, and whether anything is missing from them.
 
-The first tables rest on a screening of candidate parents and, where the mechanism is dear, on a
-cheaper stand-in for it. Short chains then draw orders and graphs from the posterior under these
-tables. Parent sets that carry weight there are scored by the mechanism itself; a variable that such
-a graph would gladly take as a further parent but that was screened out becomes a candidate. When
-nothing presses any more, the tables are ready for the long chains.
+Two halves search and grow collections of their own (:mod:`svidag.inference.growth`). What one half
+holds and the other lacks is measured before they are joined, and after the chains a fresh search
+is held against them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from svidag.inference.chains import OrderChains, Schedule, draw_graphs, run_chains
-from svidag.inference.convergence import Agreement
-from svidag.mechanisms.local import FamilyScores
-from svidag.prior import EdgePrior
-from svidag.scores import (
-    CountedScores,
-    NodeTable,
-    ScoreTables,
-    TableSizeError,
-    fill,
-    grow,
-    neighbours,
-    pressing,
-    screen,
-    sketched_share,
-    weighty,
-)
+from svidag.inference.chains import OrderChains
+from svidag.inference.growth import HALVES, Grower, Half, Report, Round, missed, order_prior
+from svidag.scores import ParentSets, ScoreTables, evidence, shares
 
-Report = Callable[[int], None]
-"""Is told how many pairs of a node and a parent set have been scored."""
+COMPARABLE = 5.0
+"""Nats below the mean of the draws from which orders carry weight."""
 
-CELL_BYTES = 48
-"""Memory for a cell of a table while the tables are put together."""
-
-
-@dataclass(frozen=True)
-class TableSettings:
-    """How the tables come about.
-
-    Attributes
-    ----------
-    fewest, most
-        Bounds on the number of candidate parents of a node.
-    table_gib
-        Memory that the tables may take, in GiB; they take 48 · 2^candidates bytes for each node.
-    slack
-        How many nats below its best subset a parent set may fall and still be extended.
-    margin
-        A sketched parent set is made exact when, given an order drawn by the trial chains, it comes
-        within this many nats of the sum over all sets.
-    tolerance
-        No more is made exact when no node's mean probability of a sketched set exceeds this.
-    gain
-        A variable that was screened out returns when adding it to a drawn graph gains more than
-        this many nats, the prior's odds included.
-    doubt
-        How many nats a stand-in may be wrong about such a gain.
-    powers
-        The trial chains of each round target p(D | order)^τ. A sketch may be wrong by many nats;
-        flatter rounds before the first with τ = 1 keep it from hiding what it underrates. The last
-        value serves all further rounds.
-    rounds
-        How many rounds there may be.
-    trial
-        The chains that draw those orders and graphs.
-    """
-
-    fewest: int = 11
-    most: int = 16
-    table_gib: float = 2.0
-    slack: float = 6.0
-    margin: float = 7.0
-    tolerance: float = 0.005
-    gain: float = -1.0
-    doubt: float = 3.0
-    powers: tuple[float, ...] = (1.0,)
-    rounds: int = 8
-    trial: Schedule = field(
-        default_factory=lambda: Schedule(
-            chains=2, burn_in=100, orders=100, thin=5, enough=Agreement(tolerance=0.0)
-        )
-    )
-
-
-@dataclass(frozen=True)
-class Round:
-    """What trial chains at a power of p(D | order) asked for, and what they got.
-
-    Attributes
-    ----------
-    power
-        The power τ.
-    refined
-        Parent sets that were scored by the mechanism itself.
-    added
-        Variables that became candidates.
-    pressing
-        Variables that would have gained, whether or not there was room for them.
-    """
-
-    power: float
-    refined: int
-    added: int
-    pressing: int
-
-    @property
-    def settled(self) -> bool:
-        """Whether the posterior itself asked for nothing that it could get."""
-        return self.power == 1.0 and self.refined == 0 and self.added == 0
-
-
-@dataclass(frozen=True, eq=False)
-class Growth:
-    """Tables on their way: those of the nodes so far, and what each finished round found."""
-
-    nodes: tuple[NodeTable, ...]
-    rounds: tuple[Round, ...] = ()
+LOOKED_AT = 100
+"""Orders of the chains at which parent sets outside the tables are looked for."""
 
 
 @dataclass(frozen=True, eq=False)
 class Tabulated:
-    """The final tables and how they came about.
+    """Tables and how they came about.
 
     Attributes
     ----------
     tables
         The tables.
+    sets
+        The collection behind them.
+    starts
+        Orders at which chains begin.
     rounds
-        What each round of growth found.
+        The rounds of growth.
+    settled
+        Whether growth ended by itself.
+    left_out
+        The mean share of what tables leave out of the collection, of the node where it is largest.
+    missed
+        For each half, the share of what it holds that the other had not found.
+    gaps
+        By how many nats the orders of each search fell short of the best: of the halves, and then
+        of the searches after the chains.
+    outside
+        The share that the last search after the chains held, in orders that carry weight, of sets
+        that tables lacked.
+    searched
+        Searches after the chains.
     """
 
     tables: ScoreTables
+    sets: ParentSets
+    starts: Int[np.ndarray, "K m"]
     rounds: tuple[Round, ...]
+    settled: bool
+    left_out: float
+    missed: tuple[float, ...]
+    gaps: tuple[float, ...]
+    outside: float = 0.0
+    searched: int = 0
 
     @property
-    def growth(self) -> Growth:
-        """The same, as growth that has come to its end."""
-        return Growth(self.tables.nodes, self.rounds)
-
-    @property
-    def settled(self) -> bool:
-        """Whether the posterior asked for nothing more that it could get."""
-        return bool(self.rounds) and self.rounds[-1].settled
-
-    @property
-    def crowded(self) -> int:
-        """Candidates that the posterior still asked for and that had no room."""
-        last = self.rounds[-1] if self.rounds else Round(1.0, 0, 0, 0)
-        return last.pressing - last.added
-
-    def sketched(self, chains: OrderChains) -> float:
-        """The largest mean probability, over nodes, of a parent set that was only sketched."""
-        if not any(np.isfinite(node.sketch).any() for node in self.tables.nodes):
-            return 0.0
-        return sketched_share(self.tables, np.concatenate(list(chains.orders)))
+    def confirmed(self) -> bool:
+        """Whether two independent searches came to orders of the same weight."""
+        return sum(gap <= COMPARABLE for gap in self.gaps) >= HALVES
 
 
-def tabulate(
-    mechanism: FamilyScores,
-    prior: EdgePrior,
-    settings: TableSettings,
+def grow_halves(
+    grower: Grower,
     *,
-    sketch: FamilyScores | None = None,
-    seed: int,
-    report: Report | None = None,
-    keep: Callable[[Growth], None] | None = None,
-    begun: Growth | None = None,
-) -> Tabulated:
-    """Build the tables and grow them until nothing presses.
+    report: Report,
+    keep: Callable[[list[Half]], None],
+    begun: list[Half] | None = None,
+) -> list[Half]:
+    """Two collections, each from its own searches and chains.
 
-    `keep` is given what there is whenever something was added. `begun` is what a call with the same
-    other arguments gave to it before it was cut off.
+    `keep` is given the halves after each round; `begun` is what it was given before a cut.
+    """
+    halves = begun or grower.search(range(HALVES), grower.settings.searches, report)
+    if begun is None:
+        keep(halves)
+    for at in range(HALVES):
+        while not grower.finished(halves[at]):
+            halves = [*halves[:at], grower.advance(halves[at]), *halves[at + 1 :]]
+            report("looking for parents", sum(len(half.sets) for half in halves), None)
+            keep(halves)
+    return halves
+
+
+def join(grower: Grower, halves: list[Half]) -> Tabulated:
+    """Tables of what the halves found together, and what each had missed."""
+    lacking = tuple(
+        missed(own, other.sets) for own, other in zip(halves, reversed(halves), strict=True)
+    )
+    sets = halves[0].sets.joined(halves[1].sets)
+    weights = [_log_evidence(grower, sets, half).mean() for half in halves]
+    drawn = np.concatenate([half.drawn for half in halves])
+    tables, left_out = grower.tables(sets, shares(sets, drawn))
+    return Tabulated(
+        tables,
+        sets,
+        np.concatenate([half.orders[:, -1] for half in halves]),
+        tuple(done for half in halves for done in half.rounds),
+        all(grower.settled(half.rounds) for half in halves),
+        float(left_out.max()),
+        lacking,
+        tuple(float(max(weights) - weight) for weight in weights),
+    )
+
+
+def look_outside(
+    grower: Grower, made: Tabulated, chains: OrderChains, report: Report
+) -> tuple[Tabulated, Tabulated | None]:
+    """What was found outside the tables, and tables with it if it carries weight.
+
+    Orders that the chains kept are looked at like those of a round of growth. And a fresh search
+    grows a collection of its own: where its orders carry weight beside those of the chains and hold
+    parent sets that the tables lack, or carry more than the chains ever saw, it is joined.
+    """
+    step = max(1, chains.orders.shape[0] * chains.kept // LOOKED_AT)
+    sets, done = grower.extend(made.sets, HALVES + made.searched, 1.0, chains.orders[:, ::step])
+    [fresh] = grower.search([HALVES + made.searched], 1, report)
+    while not grower.finished(fresh):
+        fresh = grower.advance(fresh)
+        report("searching once more", len(fresh.sets), None)
+    both = sets.joined(fresh.sets)
+    gap = float(chains.log_evidence.mean() - _log_evidence(grower, both, fresh).mean())
+    lacking = missed(fresh, made.sets) if gap < COMPARABLE else 0.0
+    allowed = grower.settings.missing
+    again = done.share > allowed or lacking > allowed or gap < -COMPARABLE
+    looked = replace(
+        made,
+        rounds=(*made.rounds, done, *fresh.rounds),
+        settled=made.settled and done.share <= allowed,
+        gaps=(*(old + max(-gap, 0.0) for old in made.gaps), max(gap, 0.0)),
+        outside=lacking,
+        searched=made.searched + 1,
+    )
+    if not again:
+        return looked, None
+    drawn = np.concatenate([chains.orders.reshape(-1, both.m)[::step], fresh.drawn])
+    tables, left_out = grower.tables(both, shares(both, drawn))
+    started = np.repeat(fresh.orders[:, -1], len(chains.orders), axis=0)
+    starts = np.concatenate([chains.replicas[:, -1], started])
+    lost = float(left_out.max())
+    grown = replace(looked, tables=tables, sets=both, starts=starts, left_out=lost)
+    return looked, replace(grown, settled=made.settled)
+
+
+def _log_evidence(grower: Grower, sets: ParentSets, half: Half) -> Float[np.ndarray, " K"]:
+    """log p(D | order) of the orders of a half, by all sets of a collection."""
+    return evidence(sets, half.drawn).sum(axis=1) + order_prior(grower.prior, half.drawn)
+
+
+def chain_starts(starts: Int[np.ndarray, "K m"], chains: int) -> Int[np.ndarray, "chains m"]:
+    """An order for each chain, taken from the two halves of the starts in turn.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from svidag.mechanisms.linear import LinearGaussian
-    >>> from svidag.prior import Prior
-    >>> x = np.random.default_rng(0).standard_normal((99, 3))
-    >>> x[:, 1] += x[:, 0]
-    >>> model, beliefs = LinearGaussian.from_values(x), Prior().bind("abc")
-    >>> found = tabulate(model, beliefs, TableSettings(), seed=0)
-    >>> found.settled, found.tables.scored
-    (True, 12)
+    >>> chain_starts(np.arange(4)[:, None], 3).ravel().tolist()
+    [0, 2, 1]
     """
-    counter = _Counter(report or _ignore)
-    exact = CountedScores(mechanism, counter.add)
-    cheap = None if sketch is None else CountedScores(sketch, counter.add)
-    builder = _Builder(exact, cheap, prior, settings, seed, keep or _ignore)
-    growth = begun or builder.first()
-    tables = builder.grown(growth)
-    rounds = growth.rounds
-    while len(rounds) < settings.rounds and not (rounds and rounds[-1].settled):
-        tables, done = builder.improve(tables, rounds)
-        rounds = (*rounds, done)
-    return Tabulated(tables, rounds)
-
-
-@dataclass(frozen=True, eq=False)
-class _Builder:
-    """What stays the same from round to round."""
-
-    mechanism: FamilyScores
-    sketch: FamilyScores | None
-    prior: EdgePrior
-    settings: TableSettings
-    seed: int
-    keep: Callable[[Growth], None]
-
-    @property
-    def cheapest(self) -> FamilyScores:
-        """The stand-in, or the mechanism where there is none."""
-        return self.mechanism if self.sketch is None else self.sketch
-
-    def first(self) -> Growth:
-        """Blank tables over the screened candidates."""
-        size = {"fewest": self.settings.fewest, "most": self.settings.most}
-        chosen = screen(self.cheapest, self.prior, **size)
-        self.make_room([len(candidates) for candidates in chosen])
-        return self.kept(Growth(tuple(NodeTable.empty(candidates) for candidates in chosen)))
-
-    def make_room(self, candidates: Sequence[int]) -> None:
-        """Refuse tables with so many candidates for each node before any memory is asked for."""
-        gib = sum(CELL_BYTES * 2.0**k for k in candidates) / 2**30
-        if gib > self.settings.table_gib:
-            raise TableSizeError(
-                f"tables over up to {max(candidates)} candidate parents of each of "
-                f"{len(candidates)} variables would take {gib:.3g} GiB, "
-                f"more than table_gib={self.settings.table_gib:g}"
-            )
-
-    def kept(self, growth: Growth) -> Growth:
-        """The same, after whoever keeps it has had a look."""
-        self.keep(growth)
-        return growth
-
-    def grown(self, growth: Growth) -> ScoreTables:
-        """Tables in which every set that is not negligible is extended."""
-        full = grow(
-            self.cheapest,
-            self.prior,
-            growth.nodes,
-            slack=self.settings.slack,
-            sketch=self.sketch is not None,
-            keep=lambda nodes: self.keep(replace(growth, nodes=tuple(nodes))),
-        )
-        return ScoreTables.assemble(full, self.prior)
-
-    def improve(self, tables: ScoreTables, rounds: tuple[Round, ...]) -> tuple[ScoreTables, Round]:
-        """Refine and widen the tables by what trial chains show."""
-        number = len(rounds)
-        power = self.settings.powers[min(number, len(self.settings.powers) - 1)]
-        trial = replace(self.settings.trial, power=power)
-        chains = run_chains(tables, self.prior, trial, seed=self.seed + number)
-        orders = np.concatenate(list(chains.orders))
-        wanted = self._heavy(tables, orders)
-        gains = np.full(self.prior.allowed.shape, -np.inf)
-        if power == 1.0:
-            graphs = draw_graphs(tables, orders, seed=self.seed + number)
-            gains = self._gains(tables, graphs, orders)
-            if any(map(len, wanted)):
-                near = neighbours(tables, graphs, orders)
-                wanted = [np.union1d(a, b) for a, b in zip(wanted, near, strict=True)]
-        added = _returning(tables, gains, self.settings.most)
-        done = Round(
-            power, sum(map(len, wanted)), sum(map(len, added)), int(np.isfinite(gains).sum())
-        )
-        nodes = tables.nodes
-        if done.refined or done.added:
-            self.make_room([len(a.candidates) + len(b) for a, b in zip(nodes, added, strict=True)])
-            exact = fill(self.mechanism, self.prior, nodes, wanted)
-            nodes = tuple(node.widen(new) for node, new in zip(exact, added, strict=True))
-            tables = self.grown(self.kept(Growth(nodes, (*rounds, done))))
-        return tables, done
-
-    def _gains(self, tables, graphs, orders) -> Float[np.ndarray, "m m"]:
-        """What screened-out parents would gain; a stand-in says which are worth asking about."""
-        ask = partial(pressing, prior=self.prior, tables=tables, graphs=graphs, orders=orders)
-        among = None
-        if self.sketch is not None:
-            doubt = self.settings.gain - self.settings.doubt
-            among = np.isfinite(ask(self.sketch, gain=doubt))
-        return ask(self.mechanism, gain=self.settings.gain, among=among)
-
-    def _heavy(self, tables, orders) -> list[Int[np.ndarray, " _"]]:
-        """Sketched sets that carry weight, as long as sketches matter at all."""
-        if self.sketch is None or sketched_share(tables, orders) < self.settings.tolerance:
-            return [np.empty(0, dtype=np.int64)] * tables.m
-        return weighty(tables, orders, margin=self.settings.margin)
-
-
-def _returning(
-    tables: ScoreTables, gains: Float[np.ndarray, "m m"], most: int
-) -> list[Int[np.ndarray, " _"]]:
-    """For each node the variables that press, best first, as far as there is room."""
-    added = []
-    for j, node in enumerate(tables.nodes):
-        ranked = np.argsort(-gains[:, j], kind="stable")[: np.isfinite(gains[:, j]).sum()]
-        added.append(ranked[: max(0, most - len(node.candidates))])
-    return added
-
-
-class _Counter:
-    """Adds up what several sources have answered."""
-
-    def __init__(self, report: Report) -> None:
-        self._report, self.total = report, 0
-
-    def add(self, answers: int) -> None:
-        self.total += answers
-        self._report(self.total)
-
-
-def _ignore(news: object) -> None:
-    pass
+    turns = np.arange(len(starts)).reshape(HALVES, -1).T.ravel()
+    return starts[turns[np.arange(chains) % len(starts)]]

@@ -11,7 +11,7 @@ from svidag.inference.order_law import OrderLaw, VisitedGraphs
 from svidag.io.laws import require_shape
 from svidag.posterior import DrawnGraphs
 from svidag.problem import Problem
-from svidag.scores import NodeTable, ScoreTables
+from svidag.scores import ScoreTables
 
 
 def pack_graphs(law: DrawnGraphs, problem: Problem | None) -> dict[str, Any]:
@@ -45,55 +45,21 @@ def unpack_visited(parts: Mapping[str, Any], problem: Problem | None) -> Visited
 
 
 def pack_orders(law: OrderLaw, problem: Problem | None) -> dict[str, Any]:
-    """Orders, and tables with the few cells that were scored; their sums are kept whole."""
-    tables = law.tables
-    return {
-        "orders": law.orders,
-        "edges": law.edges,
-        "candidates": tuple(node.candidates for node in tables.nodes),
-        "exact": tuple(_scored(node.exact) for node in tables.nodes),
-        "sketch": tuple(_scored(node.sketch) for node in tables.nodes),
-        "weights": _scored(tables.weights),
-        "sums": tables.sums,
-        "absent": tables.absent,
-    }
+    """Orders, and the tables that they were scored by."""
+    return {"orders": law.orders, "edges": law.edges, "tables": law.tables.arrays()}
 
 
 def unpack_orders(parts: Mapping[str, Any], problem: Problem | None) -> OrderLaw:
     """Kept orders and the tables they were scored by."""
-    m = len(parts["candidates"])
-    sizes = [1 << len(require_shape(c, (-1,), "candidates")) for c in parts["candidates"]]
-    # The sums are stored whole, so what is made here is no larger than the file.
-    sums = require_shape(parts["sums"], (sum(sizes),), "sums")
-    nodes = tuple(
-        NodeTable(candidates, _table(exact, size), _table(sketch, size))
-        for candidates, exact, sketch, size in zip(
-            parts["candidates"], parts["exact"], parts["sketch"], sizes, strict=True
-        )
-    )
-    bits = np.zeros((m, m), dtype=np.int64)
-    for j, node in enumerate(nodes):
-        bits[node.candidates, j] = 1 << np.arange(len(node.candidates))
-    tables = ScoreTables(
-        nodes,
-        _table(parts["weights"], len(sums)),
-        sums,
-        np.concatenate([[0], np.cumsum(sizes)]),
-        bits,
-        require_shape(parts["absent"], (m, m), "absent"),
-    )
+    edges = parts["edges"]
+    m = len(edges)
+    arrays = parts["tables"]
+    require_shape(arrays["sizes"], (m,), "sizes")
+    require_shape(arrays["candidates"], (int(arrays["sizes"].sum()),), "candidates")
+    require_shape(arrays["counts"], (m,), "counts")
+    listed = int(arrays["counts"].sum())
+    require_shape(arrays["masks"], (listed,), "masks")
+    require_shape(arrays["weights"], (listed,), "weights")
+    require_shape(arrays["absent"], (m, m), "absent")
     orders = require_shape(parts["orders"], (-1, m), "orders")
-    return OrderLaw(tables, orders, require_shape(parts["edges"], (m, m), "edges"))
-
-
-def _scored(table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where the table has a weight, and that weight."""
-    cells = np.flatnonzero(np.isfinite(table))
-    return cells, table[cells]
-
-
-def _table(scored: tuple[np.ndarray, np.ndarray], size: int) -> np.ndarray:
-    cells, weights = scored
-    table = np.full(size, -np.inf)
-    table[cells] = weights
-    return table
+    return OrderLaw(ScoreTables.restored(arrays), orders, require_shape(edges, (m, m), "edges"))

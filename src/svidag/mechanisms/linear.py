@@ -122,7 +122,7 @@ class LinearGaussian(LocalScores):
         factor = np.linalg.cholesky(matrices)
         logs = 2 * np.log(np.diagonal(factor, axis1=1, axis2=2))
         parents_only = logs[:, :-1].sum(axis=1)
-        return self._assemble(self.rows[group], size, parents_only, parents_only + logs[:, -1])
+        return self.assemble(self.rows[group], size, parents_only, parents_only + logs[:, -1])
 
     def flips(
         self,
@@ -166,7 +166,7 @@ class LinearGaussian(LocalScores):
         left = variances - (whitened**2).sum(axis=1)
         own = np.take_along_axis(left, nodes[:, None], axis=1)
         logdet = 2 * np.log(factor.diagonal(axis1=1, axis2=2)).sum(axis=1, keepdims=True)
-        score = self._assemble(n, size, logdet, logdet + np.log(own))
+        score = self.assemble(n, size, logdet, logdet + np.log(own))
 
         outside = ~parents
         outside[np.arange(len(nodes)), nodes] = False
@@ -174,13 +174,13 @@ class LinearGaussian(LocalScores):
         shared = self.scatter[group, nodes] - (whitened * target).sum(axis=1)
         added = logdet + np.log(gain)
         kept = np.log(own) + np.log1p(-(np.where(outside, shared, 0.0) ** 2) / (gain * own))
-        delta = np.where(outside, self._assemble(n, size + 1, added, added + kept) - score, 0.0)
+        delta = np.where(outside, self.assemble(n, size + 1, added, added + kept) - score, 0.0)
         if size:
             diagonal = (inverse**2).sum(axis=1)
             slope = (inverse * target).sum(axis=1)
             parents_only = logdet + np.log(diagonal)
             family = logdet + np.log(own) + np.log(diagonal + slope**2 / own)
-            removed = self._assemble(n, size - 1, parents_only, family)
+            removed = self.assemble(n, size - 1, parents_only, family)
             np.put_along_axis(delta, members, score - removed, axis=1)
         return score[:, 0], delta
 
@@ -199,12 +199,13 @@ class LinearGaussian(LocalScores):
         for j, g in enumerate(self.group):
             own = members[:, j]
             without = codes[~own]
-            table[j, without] = self._assemble(
+            table[j, without] = self.assemble(
                 self.rows[g], size[~own], logdet[g, without], logdet[g, without | (1 << j)]
             )
         return table
 
-    def _assemble(self, n, size, logdet_parents, logdet_family):
+    def assemble(self, n, size, logdet_parents, logdet_family):
+        """f_j(P) from the number of rows, the size of P and the log determinants of R."""
         a = self.scale_weight - self.m
         return (
             0.5 * np.log(self.mean_weight / (n + self.mean_weight))

@@ -27,12 +27,13 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.special import gammaln
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from svidag import cores
 from svidag.data import row_groups
@@ -138,6 +139,7 @@ class WideNetwork:
         for (group, size, targets), found in alike.items():
             height = len(self.thresholds) + size + 1 + targets
             step = max(1, _VALUES_AT_ONCE // (height * int(self.kept[group].sum()) + 1))
+            step = min(step, -(-len(found) // cores.usable()))
             for start in range(0, len(found), step):
                 yield np.stack(found[start : start + step])
 
@@ -313,5 +315,12 @@ def by_parent_set(group: np.ndarray, parents: np.ndarray) -> Iterator[np.ndarray
 def on_all_cores(work: Callable[[Any], None], tasks: Iterable[Any]) -> None:
     """Do every task, as many at once as this process has cores."""
     # BLAS threads of their own would fight with ours over the cores.
-    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(cores.usable()) as pool:
+    limited = _linear_algebra().limit(limits=1, user_api="blas")
+    with limited, ThreadPoolExecutor(cores.usable()) as pool:
         list(pool.map(work, tasks))
+
+
+@cache
+def _linear_algebra() -> ThreadpoolController:
+    """The libraries whose threads can be limited; to find them takes milliseconds."""
+    return ThreadpoolController()

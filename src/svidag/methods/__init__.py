@@ -8,6 +8,7 @@ from numbers import Integral
 from types import MappingProxyType
 from typing import Any
 
+from svidag.inference.deadline import Deadline
 from svidag.inference.reweight import structure_weighted
 from svidag.posterior import Posterior
 from svidag.prior import Prior
@@ -45,6 +46,7 @@ def fit(
     seed: int = 0,
     progress: Any = None,
     checkpoint: Any = None,
+    minutes: float | None = None,
     method: str = "svi-dag",
     **settings: Any,
 ) -> Posterior:
@@ -77,12 +79,14 @@ def fit(
         None shows a bar on a terminal and plain lines elsewhere; False shows nothing.
     checkpoint
         A file to save to and, if it exists, to resume from, to the same result.
+    minutes
+        When this time is over, the fit ends with what it has found; the diagnostics and the verdict
+        of the report say what was cut short. By default there is no limit.
     method
         The algorithm; ``"svi-dag"``.
     settings
-        Of the preset; unknown ones are errors. For instance ``edges`` (default preset): where the
-        parents given an order come from, ``"table"``, ``"flow"``, ``"mean-field"`` or ``"auto"``,
-        which is tables wherever they fit into ``table_gib``; ``iterations`` (published preset).
+        Of the preset; unknown ones are errors. For instance ``chains`` (default preset) or
+        ``iterations`` (published preset).
 
     Returns
     -------
@@ -106,6 +110,7 @@ def fit(
         seed=seed,
         progress=progress,
         checkpoint=checkpoint_path(checkpoint),
+        deadline=Deadline(minutes),
         **settings,
     )
     return posterior if graph_weights == "order" else structure_weighted(posterior, seed)

@@ -36,7 +36,7 @@ def choose(candidates: dict[str, FamilyScores], prior: EdgePrior) -> Choice:
 
 def pseudo_evidence(scores: FamilyScores, prior: EdgePrior) -> float:
     """Σ_j log p(x_j | S_j) + log p(S_j) for greedily chosen S_j."""
-    selected, _ = forward_selection(scores, prior, most=MOST_PARENTS)
+    selected = forward_selection(scores, prior, most=MOST_PARENTS)
     odds = np.where(prior.free & selected, prior.logit, 0.0)
     families = scores.family_scores(np.arange(len(selected)), selected.T)
     return float(families.sum() + odds.sum())

@@ -1,7 +1,8 @@
 """`preset="default"`: mechanisms integrated out, exact conditionals given an order, moving orders.
 
-Parents given an order come from tables of parent sets (``edges="table"``) or, where tables do not
-fit, from a guide per node that needs none (``"flow"``, ``"mean-field"``).
+Small problems are summed over all orders, exactly. Elsewhere chains move over orders, and parents
+given an order come from tables of parent sets (``edges="table"``) or from a guide per node
+(``"flow"``, ``"mean-field"``).
 """
 
 from __future__ import annotations
@@ -16,32 +17,32 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from svidag.inference.cautions import FallbackWarning, SettingWarning
+from svidag.inference.cautions import SettingWarning
 from svidag.inference.chains import Schedule
+from svidag.inference.deadline import Deadline
+from svidag.inference.growth import GrowthSettings
 from svidag.inference.guided import Settings
 from svidag.inference.progress import meter
 from svidag.inference.savepoint import Savepoint, resumable
-from svidag.inference.tabulated import TableSettings
 from svidag.mechanisms.collapsed import parameter_law
 from svidag.mechanisms.linear import LinearGaussian
 from svidag.mechanisms.local import FamilyScores
 from svidag.mechanisms.wide import WideNetwork
-from svidag.methods import guided, tabulated
+from svidag.methods import guided, summed, tabulated
 from svidag.methods.choice import Choice, choose
 from svidag.methods.stages import Stages
 from svidag.methods.task import Found, Task
 from svidag.posterior import Posterior
 from svidag.problem import Problem
-from svidag.scores import TableSizeError
 
 MECHANISMS = ("linear", "nonlinear")
-EDGES = ("auto", "table", "flow", "mean-field")
+EDGES = ("table", "flow", "mean-field")
 
 NETWORKS = MappingProxyType({"units": 200, "sketch_units": 32})
 """Units of a nonlinear mechanism and of the sketch of it, unless they are given."""
 
 USUAL: Mapping[str, Any] = MappingProxyType(
-    {f.name: f.default for kind in (Schedule, TableSettings, Settings) for f in fields(kind)}
+    {f.name: f.default for kind in (Schedule, GrowthSettings, Settings) for f in fields(kind)}
     | NETWORKS
 )
 """Every setting as it is unless it is given; figures of when to end are not among them."""
@@ -67,17 +68,24 @@ def fit(
     seed: int,
     progress: Any,
     checkpoint: Path | None,
-    edges: str = "auto",
+    deadline: Deadline,
+    edges: str = "table",
+    exact: bool = True,
     **settings: Any,
 ) -> Posterior:
     """Choose the mechanism, find orders and parents, and wrap what was found as a posterior."""
     started = time.perf_counter()
-    check(mechanism=mechanism, edges=edges, **settings)
+    check(mechanism=mechanism, edges=edges, exact=exact, **settings)
     networks = {name: settings.get(name, usual) for name, usual in NETWORKS.items()}
     units, sketch_units = networks["units"], networks["sketch_units"]
     asked, given = mechanism, frozenset(settings)
     identity = problem.fingerprint(
-        preset="default", mechanism=mechanism, seed=seed, edges=edges, **{**settings, **networks}
+        preset="default",
+        mechanism=mechanism,
+        seed=seed,
+        edges=edges,
+        exact=exact,
+        **{**settings, **networks},
     )
     savepoint = Savepoint(checkpoint, identity)
     with Stages(meter(progress)) as stages, resumable(savepoint):
@@ -85,8 +93,10 @@ def fit(
         choice = _choice(problem, sketch_units, seed, savepoint) if mechanism == "auto" else None
         mechanism = mechanism if choice is None else choice.mechanism
         model, sketch = _mechanisms(problem, mechanism, units, sketch_units, seed)
-        task = Task(problem, mechanism, model, sketch, seed, stages.report, savepoint, kept)
-        found = _run(task, edges, settings)
+        task = Task(
+            problem, mechanism, model, sketch, seed, stages.report, savepoint, kept, deadline
+        )
+        found = _run(task, edges, exact, settings)
         savepoint.write()
     unused = _unused(given, asked, found.figures)
     if unused:
@@ -103,7 +113,7 @@ def fit(
         "mechanism_margin": None if choice is None else choice.margin,
         **found.figures,
         "seconds": time.perf_counter() - started,
-        "settings": {**found.settings, **networks},
+        "settings": {**found.settings, "exact": exact, **networks},
         "fingerprint": identity,
         "findings": problem.findings,
     }
@@ -112,60 +122,43 @@ def fit(
         found.law,
         parameter_law(model, problem.scaling),
         diagnostics=MappingProxyType(diagnostics),
+        log_evidence=found.log_evidence,
         problem=problem,
     )
 
 
-def _run(task: Task, edges: str, settings: dict[str, Any]) -> Found:
-    own = {name: value for name, value in settings.items() if name in guided.SETTINGS}
-    if edges in ("flow", "mean-field"):
-        return guided.run(task, edges, own)
-    why = task.savepoint.notes.get("fallback")
-    if why is None:
-        tables = {name: value for name, value in settings.items() if name in tabulated.SETTINGS}
-        try:
-            return tabulated.run(task, tables, crowds=edges == "table")
-        except TableSizeError as reason:
-            if edges == "table":
-                raise ValueError(
-                    f"{reason}. Choose edges='flow' or 'mean-field', which need no tables, fewer "
-                    "candidates (fewest, most) or a larger table_gib"
-                ) from None
-            why = task.savepoint.notes["fallback"] = str(reason)
-    warnings.warn(
-        f"{why}; parents come from a guide instead (edges='flow'), which takes longer. "
-        "See diagnostics['fallback'].",
-        FallbackWarning,
-        stacklevel=5,
-    )
-    return guided.run(task, "flow", own, fallback=why)
+def _run(task: Task, edges: str, exact: bool, settings: dict[str, Any]) -> Found:
+    if edges != "table":
+        return guided.run(task, edges, settings)
+    if exact and summed.feasible(task.scores):
+        return summed.run(task)
+    return tabulated.run(task, settings)
 
 
 def _unused(given: frozenset[str], mechanism: str, figures: Mapping[str, Any]) -> list[str]:
     """Which settings had no part in a fit that was asked for this mechanism and came out so."""
-    tables, fallback = figures["edges"] == "table", figures["fallback"] is not None
-    used = tabulated.SETTINGS if tables else guided.SETTINGS
-    if fallback:
-        used |= tabulated.GROWTH
+    by_chains = {"table": tabulated.SETTINGS, "all orders": frozenset()}
+    used = by_chains.get(figures["edges"], guided.SETTINGS)
     if mechanism != "linear":
         used |= {"units"}
-    if mechanism == "auto" or (mechanism == "nonlinear" and (tables or fallback)):
+    if mechanism == "auto" or (mechanism == "nonlinear" and figures["edges"] == "table"):
         used |= {"sketch_units"}
     return sorted(given - used)
 
 
-def check(*, mechanism: str = "auto", edges: str = "auto", **given: Any) -> None:
+def check(
+    *, mechanism: str = "auto", edges: str = "table", exact: bool = True, **given: Any
+) -> None:
     """Refuse choices that are unknown or of a wrong type."""
     _one_of("mechanism", mechanism, ("auto", *MECHANISMS))
     _one_of("edges", edges, EDGES)
+    if not isinstance(exact, bool):
+        raise ValueError(f"exact must be true or false; got {exact!r}")
     known = frozenset(NETWORKS)
-    if edges in ("auto", "table"):
-        known |= tabulated.SETTINGS
-    if edges != "table":
-        known |= guided.SETTINGS
+    known |= tabulated.SETTINGS if edges == "table" else guided.SETTINGS
     unknown = sorted(given.keys() - known)
     if unknown:
-        listed = sorted(known | {"edges"})
+        listed = sorted(known | {"edges", "exact"})
         raise ValueError(
             f"unknown settings {unknown} for preset='default' with edges={edges!r}; "
             f"known are {listed}"
@@ -200,8 +193,8 @@ def _mechanisms(
     data = problem.data
     if mechanism == "linear":
         return LinearGaussian.from_values(data.values, data.intervened), None
-    dear = len(data.values) >= SKETCH_FROM and sketch_units < units
-    sketch = _network(problem, sketch_units, seed) if dear else None
+    expensive = len(data.values) >= SKETCH_FROM and sketch_units < units
+    sketch = _network(problem, sketch_units, seed) if expensive else None
     return _network(problem, units, seed), sketch
 
 

@@ -16,6 +16,7 @@ from svidag.inference.convergence import (
     effective_size,
     half_disagreement,
 )
+from svidag.inference.growth import GrowthSettings
 
 APART = 0.1
 """Halves of the chains that differ by more than this deserve a warning."""
@@ -80,25 +81,36 @@ def _apart(figures: Mapping[str, Any]) -> str | None:
         )
     if gap <= APART:
         return None
-    converged = figures["status"] == "converged"
-    ended = "ended by `agreement`" if converged else "used up their budget"
+    ended = ENDED.get(figures["status"], "used up their budget")
     return (
         f"the chains {ended} while halves of them still differ by {gap:.2f} in the "
         "probability of an arrow, so single probabilities may be wrong by about half of that. "
         "Give them more time (a larger `orders`, or `rounds` for a guide), more `chains`, or a "
-        "prior that says more; diagnostics['half_disagreement'] has the figure."
+        "prior that says more; diagnostics['half_disagreement'] has the number."
     )
 
 
+ENDED = {"converged": "ended by `agreement`", "time": "ran out of time"}
+"""How chains ended, in words."""
+
+
 def _lacking(figures: Mapping[str, Any]) -> str | None:
-    if not figures.get("settled", True):
+    if "settled" not in figures:
+        return None
+    if not figures["searched_again"]:
         return (
-            "the tables of parent sets were not grown until nothing pressed, so that arrows may be "
-            "missing. Allow more `rounds`; diagnostics['rounds'] says what each found."
+            "time ran out before a fresh search could look for parent sets that are missing; some "
+            "arrows may be wrong. Allow more `minutes`."
         )
-    if figures.get("crowded", 0):
+    if not figures["settled"] or figures["outside"] > GrowthSettings.missing:
         return (
-            f"{figures['crowded']} possible arrows found no room in the tables of parent sets and "
-            "may be missing. Choose a larger `most`, or edges='flow'."
+            "parent sets that matter were still being found when the fit ended, so that arrows may "
+            "be missing. Allow more `rounds` or `minutes`; diagnostics['rounds'] says what each "
+            "round found."
+        )
+    if not figures["searches_agree"]:
+        return (
+            "only one of several independent searches came to the graphs that the fit reports, so "
+            "that better ones may exist. Allow more `searches` or `search_sweeps`."
         )
     return None

@@ -32,7 +32,7 @@ SETTINGS = _GUIDED | AGREEMENT
 """What may be set."""
 
 
-def run(task: Task, guide: str, given: dict[str, Any], *, fallback: str | None = None) -> Found:
+def run(task: Task, guide: str, given: dict[str, Any]) -> Found:
     """Train a guide, move orders by unbiased estimates of their evidence, and keep graphs."""
     rows, m = task.problem.data.values.shape
     own = {name: value for name, value in given.items() if name in _GUIDED}
@@ -50,9 +50,12 @@ def run(task: Task, guide: str, given: dict[str, Any], *, fallback: str | None =
         report=report,
         keep=lambda *state: task.savepoint.keep("guide", partial(_packed, scores, *state)),
         begun=_begun(task, scores),
+        expired=task.deadline.passed,
     )
     graphs = found.sampling.graphs.reshape(-1, m, m)
-    figures = {"edges": guide, "fallback": fallback, **_figures(found, settings, scores)}
+    figures = {"edges": guide, **_figures(found, settings, scores)}
+    if task.deadline.passed() and figures["status"] != "converged":
+        figures["status"] = "time"
     warn_of_doubts(figures)
     return Found(VisitedGraphs(graphs, found.edge_probabilities), figures, _chosen(settings, guide))
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from svidag.inference.checkpoint import Checkpoint
 from svidag.inference.convergence import Plateau
+from svidag.inference.deadline import Deadline
 from svidag.inference.fitted import GuideLaw, NetworkLaw
 from svidag.inference.loop import Schedule, run
 from svidag.inference.progress import meter
@@ -31,6 +32,7 @@ def fit(
     seed: int,
     progress: Any,
     checkpoint: Path | None,
+    deadline: Deadline,
     chunk: int = 50,
     **settings: Any,
 ) -> Posterior:
@@ -43,6 +45,7 @@ def fit(
         algorithm,
         seed,
         _schedule(chosen, chunk),
+        expired=deadline.passed,
         meter=meter(progress),
         checkpoint=None if checkpoint is None else Checkpoint(checkpoint, identity),
         title="SVI-DAG (paper)",

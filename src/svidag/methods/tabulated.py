@@ -1,28 +1,34 @@
-"""`edges="table"`: parents from tables of parent sets."""
+"""`edges="table"`: parents from tables of parent sets, orders from chains."""
 
 from __future__ import annotations
 
 import dataclasses
 from functools import partial
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from svidag.inference.chains import OrderChains, Schedule, run_chains
+from svidag.inference.growth import Grower, GrowthSettings
 from svidag.inference.order_law import OrderLaw
 from svidag.inference.savepoint import (
     pack_chains,
-    pack_growth,
+    pack_halves,
+    pack_tabulated,
     unpack_chains,
-    unpack_growth,
+    unpack_halves,
+    unpack_tabulated,
 )
 from svidag.inference.tabulated import (
-    CELL_BYTES,
-    TableSettings,
     Tabulated,
-    tabulate,
+    chain_starts,
+    grow_halves,
+    join,
+    look_outside,
 )
+from svidag.mechanisms.gaussian_blocks import GaussianBlocks
+from svidag.mechanisms.linear import LinearGaussian
+from svidag.mechanisms.local import CachedScores, FamilyScores, LocalScores
 from svidag.methods.figures import (
     AGREEMENT,
     agreement,
@@ -32,81 +38,171 @@ from svidag.methods.figures import (
 )
 from svidag.methods.ladder import ladder
 from svidag.methods.task import Found, Task
-from svidag.scores import TableSizeError
+from svidag.scores import CountedScores, ParentSets, Weigher, shares
+from svidag.scores.tables import MOST_LAID_OUT
 
-TABLES = MappingProxyType(
-    {
-        "linear": TableSettings(fewest=13, slack=12.0),
-        "nonlinear": TableSettings(fewest=11, slack=6.0),
-    }
-)
-"""Linear evidence is cheap, so its tables can afford more candidates and more slack."""
+MANY = 60
+"""Variables from which one search for each half must do."""
+
+LOOKS = 2
+"""How often fresh searches look outside the tables; between them chains may begin again."""
+
+WORK = 2e8
+"""Look-ups that chains may take in all, those that must be summed counted tenfold."""
+
+FEWEST_ORDERS = 200
+"""Orders kept from each chain that they may take in any case."""
+
+BURN_IN = 100
+"""Sweeps thrown away by chains that begin where searches ended."""
+
+FEW_ROWS = 300
+"""Rows below which many parent sets hold small shares, and growth goes further."""
 
 SKETCH_NATS = 150.0
 """A sketch errs in proportion to the rows: this over N is the power of the first trial."""
 
 _SCHEDULE = frozenset(f.name for f in dataclasses.fields(Schedule)) - {"power", "enough"}
-GROWTH = frozenset(f.name for f in dataclasses.fields(TableSettings)) - {"trial"}
-"""Settings of the tables themselves."""
+_GROWTH = frozenset(f.name for f in dataclasses.fields(GrowthSettings)) - {"trial"}
 
-SETTINGS = _SCHEDULE | AGREEMENT | GROWTH
+SETTINGS = _SCHEDULE | AGREEMENT | _GROWTH
 """What may be set."""
 
 
-def run(task: Task, settings: dict[str, Any], *, crowds: bool) -> Found:
-    """Tabulate the evidence of parent sets and move orders.
-
-    Where a node has more plausible parents than its table has room for, the best are kept if
-    `crowds`; otherwise the tables are given up.
-    """
-    schedule, tables = _settings(task, settings)
+def run(task: Task, settings: dict[str, Any]) -> Found:
+    """Tabulate the evidence of parent sets and move orders, until nothing is found outside."""
+    schedule, growth = _settings(task, settings)
+    grower = _grower(task, growth, schedule)
     begun = task.begun("tables", "chains")
-    made = tabulate(
-        task.scores,
-        task.problem.prior,
-        tables,
-        sketch=task.sketch,
-        seed=task.seed,
-        report=lambda scored: task.report("scoring parent sets", scored, None),
-        keep=lambda growth: task.savepoint.keep("tables", partial(pack_growth, growth)),
-        begun=None if begun is None else unpack_growth(begun),
+    made = _tabulated(task, grower) if begun is None else unpack_tabulated(begun)
+    kept = task.begun("chains")
+    chains = _chains(task, made, _affordable(schedule, made), _unpacked(kept))
+    checked = False
+    while made.searched < LOOKS and not task.deadline.passed():
+        ended = made.settled
+        made, grown = look_outside(grower, made, chains, task.report)
+        checked = True
+        if not ended:
+            break  # growth was cut short before, and would be again
+        if grown is not None and made.searched < LOOKS:
+            made, checked = grown, False
+            task.savepoint.keep("tables", partial(pack_tabulated, made))
+            chains = _chains(task, made, _affordable(schedule, made), None)
+        elif grown is None and made.confirmed:
+            break
+    if not checked:  # what was found last has not been looked beyond
+        made = dataclasses.replace(made, settled=False)
+    law = OrderLaw(made.tables, np.concatenate(list(chains.orders)), chains.edges.mean(axis=0))
+    figures = {"edges": "table", **_figures(task, made, chains, schedule)}
+    warn_of_doubts(figures)
+    return Found(law, figures, _chosen(schedule, growth))
+
+
+def _unpacked(kept: dict[str, np.ndarray] | None) -> OrderChains | None:
+    return None if kept is None else unpack_chains(kept)
+
+
+def _affordable(schedule: Schedule, made: Tabulated) -> Schedule:
+    """The schedule, with fewer orders where look-ups are slow."""
+    tables = made.tables
+    summed = np.mean([len(node.candidates) > MOST_LAID_OUT for node in tables.nodes])
+    order = schedule.chains * schedule.levels * schedule.thin * tables.m**2 * (1 + 9 * summed)
+    most = max(FEWEST_ORDERS, int(WORK / order)) if summed else schedule.orders
+    return dataclasses.replace(schedule, orders=min(schedule.orders, most))
+
+
+def _tabulated(task: Task, grower: Grower) -> Tabulated:
+    begun = task.begun("halves")
+    halves = grow_halves(
+        grower,
+        report=task.report,
+        keep=lambda halves: task.savepoint.keep("halves", partial(pack_halves, halves)),
+        begun=None if begun is None else unpack_halves(begun),
     )
-    if made.crowded and not crowds:
-        raise TableSizeError(
-            f"{made.crowded} pairs of variables press into tables that hold no more than "
-            f"most={tables.most} candidate parents"
-        )
-    begun = task.begun("chains")
-    chains = run_chains(
+    made = join(grower, halves)
+    task.savepoint.keep("tables", partial(pack_tabulated, made))
+    return made
+
+
+def _chains(
+    task: Task, made: Tabulated, schedule: Schedule, begun: OrderChains | None
+) -> OrderChains:
+    stage = ["burn-in"]
+
+    def estimate(seconds: float) -> None:
+        stage[0] = f"moving orders, at most {duration(seconds)}"
+
+    return run_chains(
         made.tables,
         task.problem.prior,
         schedule,
-        seed=task.seed,
-        report=lambda done: task.report("moving orders", done, schedule.sweeps),
+        seed=(task.seed, made.searched),
+        starts=chain_starts(made.starts, schedule.chains),
+        report=lambda done: task.report(stage[0], done, schedule.sweeps),
+        estimate=estimate,
         keep=lambda chains: task.savepoint.keep("chains", partial(_packed, made, chains)),
-        begun=None if begun is None else unpack_chains(begun),
+        begun=begun,
+        stop=task.deadline.passed,
     )
-    law = OrderLaw(made.tables, np.concatenate(list(chains.orders)), chains.edges.mean(axis=0))
-    chosen = _chosen(schedule, tables)
-    figures = {"edges": "table", "fallback": None, **_figures(made, chains, schedule)}
-    warn_of_doubts(figures)
-    return Found(law, figures, chosen)
+
+
+def duration(seconds: float) -> str:
+    """A time in words.
+
+    Examples
+    --------
+    >>> duration(48.2), duration(200.0), duration(9000.0)
+    ('49 s', '4 min', '2.5 h')
+    """
+    if seconds < 100:
+        return f"{np.ceil(seconds):.0f} s"
+    return f"{np.ceil(seconds / 60):.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
 def _packed(made: Tabulated, chains: OrderChains) -> dict[str, np.ndarray]:
-    return pack_growth(made.growth) | pack_chains(chains)
+    return pack_tabulated(made) | pack_chains(chains)
 
 
-def _settings(task: Task, given: dict[str, Any]) -> tuple[Schedule, TableSettings]:
+def _grower(task: Task, settings: GrowthSettings, schedule: Schedule) -> Grower:
+    prior, data, scored = task.problem.prior, task.problem.data, [0]
+
+    def count(families: int) -> None:
+        scored[0] += families
+        task.report("scoring parent sets", scored[0], None)
+
+    def weigher(scores: FamilyScores) -> Weigher:
+        local = scores if isinstance(scores, LocalScores) else None
+        return Weigher(local or CachedScores(CountedScores(scores, count)), prior)
+
+    if isinstance(task.scores, LinearGaussian):
+        blocks = GaussianBlocks.linear(task.scores)
+    else:
+        blocks = GaussianBlocks.additive(data.values, data.intervened)
+    return Grower(
+        weigher(task.scores),
+        None if task.sketch is None else weigher(task.sketch),
+        blocks,
+        prior,
+        settings,
+        task.seed,
+        schedule.flattest,
+        task.deadline,
+    )
+
+
+def _settings(task: Task, given: dict[str, Any]) -> tuple[Schedule, GrowthSettings]:
     rows, m = task.problem.data.values.shape
     own = {name: value for name, value in given.items() if name in _SCHEDULE}
-    schedule = Schedule(**{**own, **ladder(rows, m, given)}, enough=agreement(given))
-    tables = TABLES[task.mechanism]
+    own = {"burn_in": BURN_IN, **own, **ladder(rows, m, given)}
+    schedule = Schedule(**own, enough=agreement(given))
+    growth = GrowthSettings(searches=1 if m >= MANY else 2)
+    if rows < FEW_ROWS:
+        growth = dataclasses.replace(growth, reach=9.0, expand=7.0)
     if task.sketch is not None:
-        tables = dataclasses.replace(tables, powers=_powers(rows))
-    trial = dataclasses.replace(tables.trial, levels=schedule.levels, flattest=schedule.flattest)
-    own = {name: value for name, value in given.items() if name in GROWTH}
-    return schedule, dataclasses.replace(tables, trial=trial, **own)
+        growth = dataclasses.replace(growth, powers=_powers(rows))
+    trial = dataclasses.replace(growth.trial, levels=schedule.levels, flattest=schedule.flattest)
+    own = {name: value for name, value in given.items() if name in _GROWTH}
+    return schedule, dataclasses.replace(growth, trial=trial, **own)
 
 
 def _powers(rows: int) -> tuple[float, ...]:
@@ -115,26 +211,49 @@ def _powers(rows: int) -> tuple[float, ...]:
     return first, first**0.5, 1.0
 
 
-def _chosen(schedule: Schedule, tables: TableSettings) -> dict[str, Any]:
+def _chosen(schedule: Schedule, growth: GrowthSettings) -> dict[str, Any]:
     """Every setting as one would pass it."""
-    named = {**dataclasses.asdict(tables), **dataclasses.asdict(schedule)}
+    named = {**dataclasses.asdict(growth), **dataclasses.asdict(schedule)}
     named |= {"edges": "table", **stated(schedule.enough)}
     return {name: named[name] for name in sorted(SETTINGS | {"edges"})}
 
 
-def _figures(made: Tabulated, chains: OrderChains, schedule: Schedule) -> dict[str, Any]:
+def _figures(
+    task: Task, made: Tabulated, chains: OrderChains, schedule: Schedule
+) -> dict[str, Any]:
     """What the fit reports about its own quality."""
+    figures = chain_figures(chains.edges, chains.orders, chains.log_evidence, rule=schedule.enough)
+    nothing_outside = made.searched and made.settled and made.outside <= GrowthSettings.missing
+    if figures["status"] == "converged" and not (nothing_outside and made.confirmed):
+        figures["status"] = "incomplete"
+    if task.deadline.passed() and figures["status"] != "converged":
+        figures["status"] = "time"
     return {
-        **chain_figures(chains.edges, chains.orders, chains.log_evidence, rule=schedule.enough),
+        **figures,
         "moved": chains.moved,
         "exchanged": chains.exchanged,
         "sweeps": chains.sweeps,
-        "scored_sets": made.tables.scored,
-        "table_cells": len(made.tables.sums),
-        "table_bytes": CELL_BYTES * len(made.tables.sums),
+        "scored_sets": len(made.sets),
+        "listed_sets": len(made.tables.masks),
+        "table_bytes": made.tables.bytes,
         "candidates": tuple(len(node.candidates) for node in made.tables.nodes),
-        "crowded": made.crowded,
-        "sketched_share": made.sketched(chains),
-        "rounds": tuple(dataclasses.asdict(done) for done in made.rounds),
+        "left_out": made.left_out,
+        "missed": made.missed,
+        "search_gaps": made.gaps,
+        "searches_agree": made.confirmed,
+        "searched_again": made.searched,
+        "outside": made.outside,
         "settled": made.settled,
+        "sketched_share": _sketched(made.sets, chains),
+        "rounds": tuple(dataclasses.asdict(done) for done in made.rounds),
     }
+
+
+def _sketched(sets: ParentSets, chains: OrderChains) -> float:
+    """The mean share of sets that only the stand-in has scored, of the node where it is largest."""
+    if not np.isnan(sets.exact).any():
+        return 0.0
+    orders = chains.orders.reshape(-1, sets.m)
+    held = shares(sets, orders[:: max(1, len(orders) // 100)]).mean
+    open_rows = np.isnan(sets.exact)
+    return float(np.bincount(sets.nodes[open_rows], held[open_rows], sets.m).max())

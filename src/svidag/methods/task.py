@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from svidag.inference.deadline import Deadline
 from svidag.inference.savepoint import Kept, Savepoint
 from svidag.mechanisms.linear import LinearGaussian
 from svidag.mechanisms.wide import WideNetwork
@@ -37,6 +38,8 @@ class Task:
         Where what is unfinished is kept.
     kept
         What an earlier run kept there.
+    deadline
+        When the fit must end.
     """
 
     problem: Problem
@@ -47,6 +50,7 @@ class Task:
     report: Callable[..., None]
     savepoint: Savepoint
     kept: Kept | None = None
+    deadline: Deadline = field(default_factory=Deadline)
 
     def begun(self, *stages: str) -> dict[str, np.ndarray] | None:
         """What an earlier run kept, if it had come to one of these stages."""
@@ -55,8 +59,12 @@ class Task:
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """The law of the graph, what the engine reports about it, and the settings it used."""
+    """The law of the graph, what the engine reports about it, and the settings it used.
+
+    Where the law is exact, also log p(D | knowledge).
+    """
 
     law: GraphLaw
     figures: Mapping[str, Any]
     settings: Mapping[str, Any]
+    log_evidence: float | None = None

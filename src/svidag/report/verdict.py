@@ -22,6 +22,8 @@ AGREEMENT, DISAGREEMENT = 0.05, 0.15
 """Largest difference of an arrow's probability between two halves of the chains."""
 ENOUGH_ORDERS = 100
 """Effective orders of all chains together."""
+MISSING = 0.05
+"""Share of the probability of a variable's parents that may be missing or left out."""
 NOISY, UNKNOWN = 1.5, 2.0
 """Nats by which estimates of an order's evidence may scatter, and fall short, under a guide."""
 ENOUGH_DRAWS, TOO_FEW_DRAWS = 400, 100
@@ -114,7 +116,7 @@ def findings(posterior: Posterior) -> tuple[Finding, ...]:
 
 
 def _exact(facts: Mapping[str, Any]) -> Iterator[Reason]:
-    if facts.get("method") == "exact":
+    if "exact" in (facts.get("method"), facts.get("status")):
         yield Reason(
             Level.TRUST,
             "Computed exactly: every graph and every order is accounted for, nothing is sampled.",
@@ -135,30 +137,44 @@ def _chains(facts: Mapping[str, Any]) -> Iterator[Reason]:
 def _tables(facts: Mapping[str, Any]) -> Iterator[Reason]:
     if "settled" not in facts:
         return
-    crowded = int(facts.get("crowded", 0))
-    if not facts["settled"]:
+    outside, left_out = float(facts["outside"]), float(facts["left_out"])
+    if facts["status"] == "time":
+        text = "Time ran out before the chains agreed: what is stated here was cut short."
+        yield Reason(Level.CAREFUL, text)
+    if not facts["searched_again"]:
         yield Reason(
-            Level.CAREFUL,
-            "The tables of possible parents were still growing when their limit was reached; "
-            "some arrows may be missing.",
+            Level.NOT,
+            "Time ran out before a fresh search could look for possible parents that are missing.",
         )
-    elif crowded:
+    elif not facts["settled"] or outside > MISSING:
         yield Reason(
-            Level.CAREFUL,
-            f"{crowded} possible arrows found no room in the tables of possible parents and may "
-            'be missing; a larger `most`, or edges="flow", has room for them.',
+            Level.NOT,
+            f"A fresh search still found possible parents that the fit had not considered (up to "
+            f"{max(outside, MISSING):.0%} of the probability of a variable's parents): arrows are "
+            "missing. Allow more time.",
+        )
+    elif not facts["searches_agree"]:
+        yield Reason(
+            Level.NOT,
+            "Only one of several independent searches came to these graphs; better ones may exist.",
         )
     else:
-        text = "The tables of possible parents hold all that the data ask for."
-        yield Reason(Level.TRUST, text)
+        yield Reason(
+            Level.TRUST,
+            "Independent searches came to the same graphs, and a fresh one found no possible "
+            "parents that the fit had missed.",
+        )
+    if left_out > MISSING:
+        yield Reason(
+            Level.CAREFUL,
+            f"Up to {left_out:.0%} of the probability of a variable's parents is spread over very "
+            "many sets, each of them improbable, that were left out.",
+        )
 
 
 def _guides(facts: Mapping[str, Any]) -> Iterator[Reason]:
     if "estimate_spread" not in facts:
         return
-    if facts.get("fallback"):
-        text = "Tables of possible parents did not fit; a guide took their place, which is slower."
-        yield Reason(Level.TRUST, text)
     if facts["estimate_spread"] is None:
         text = "The guide was not corrected: its graphs follow the guide, not the posterior."
         yield Reason(Level.CAREFUL, text)

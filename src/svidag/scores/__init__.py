@@ -1,31 +1,20 @@
 """Local scores f_j(S): which parent sets are scored, and tables of them by bit mask."""
 
 from svidag.scores.counting import CountedScores
-from svidag.scores.growth import extensions, fill, grow
-from svidag.scores.refinement import neighbours, pressing, sketched_share, weighty
-from svidag.scores.screening import forward_selection, screen
-from svidag.scores.tables import (
-    NodeTable,
-    ScoreTables,
-    TableSizeError,
-    subset_maxima,
-    subset_sums,
-)
+from svidag.scores.parent_sets import ParentSets, Shares, Weigher, evidence, neighbours, shares
+from svidag.scores.selection import forward_selection
+from svidag.scores.tables import NodeTable, ScoreTables, subset_sums
 
 __all__ = [
     "CountedScores",
     "NodeTable",
+    "ParentSets",
     "ScoreTables",
-    "TableSizeError",
-    "extensions",
-    "fill",
+    "Shares",
+    "Weigher",
+    "evidence",
     "forward_selection",
-    "grow",
     "neighbours",
-    "pressing",
-    "screen",
-    "sketched_share",
-    "subset_maxima",
+    "shares",
     "subset_sums",
-    "weighty",
 ]

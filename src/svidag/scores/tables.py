@@ -1,116 +1,106 @@
 """Tables of log weights over parent sets, one per node, looked up by bit mask.
 
-For node j with candidate parents C_j, bit b of a mask stands for the b-th candidate. A table holds
+For node j with candidate parents C_j, bit b of a mask stands for the b-th candidate. A table lists
+parent sets S with their weights
 
-    w_j(S) = f_j(S) + Σ_{i∈S} logit p_ij
+    w_j(S) = f_j(S) + Σ_{i∈S} logit p_ij,
 
-(−∞ where S was not scored or lacks a required parent) and its sum over subsets,
-log Σ_{S⊆U} exp w_j(S) for every U ⊆ C_j (a zeta transform). If U precedes j in an order,
+and a set that is not listed weighs nothing. If U precedes j in an order,
 
-    log p(D_j | U) = Σ_{i∈U} log(1 − p_ij) + log Σ_{S⊆U∩C_j} exp w_j(S)
+    log p(D_j | U) = Σ_{i∈U} log(1 − p_ij) + F_j(U),    F_j(U) = log Σ_{S⊆U} exp w_j(S),
 
-costs one look-up, and P(i → j | U) = 1 − exp(F_j(U ∖ i) − F_j(U)) costs two. Pairs that hard
-knowledge settles contribute no factor.
+and P(i → j | U) = 1 − exp(F_j(U ∖ i) − F_j(U)). Pairs that hard knowledge settles contribute no
+factor.
 
-Where f_j is dear, a table may begin as a sketch by a cheaper mechanism and be made exact where it
-carries weight (:mod:`svidag.scores.refinement`).
+F_j over the sets of a node's first candidates is laid out for every U (a zeta transform), and costs
+one look-up. Where a node has more candidates, the sets with the others are added when the sum is
+asked for (:mod:`svidag.scores.lookup`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from svidag.prior import EdgePrior
 
-
-class TableSizeError(ValueError):
-    """Tables would take more memory, or more candidates of a node, than they may."""
+MOST_CANDIDATES = 62  # a mask is a 64-bit integer, never negative
+MOST_LAID_OUT = 16  # first candidates over which F_j is laid out: half a megabyte a node
 
 
 @dataclass(frozen=True, eq=False)
 class NodeTable:
-    """w_j(S) of one node by the mask of S; −∞ where not scored.
+    """The listed parent sets of one node, by falling weight.
 
     Attributes
     ----------
     candidates
         The variables that may be parents, by bit.
-    exact
-        Weights by the mechanism itself.
-    sketch
-        Weights by a cheaper stand-in.
+    masks
+        The listed sets.
+    weights
+        w_j(S) of each.
+
+    Examples
+    --------
+    >>> table = NodeTable.of(np.array([4, 7]), np.array([0, 2]), np.array([-1.0, 0.5]))
+    >>> table.masks.tolist(), table.members(8)[0].nonzero()[0].tolist()
+    ([2, 0], [7])
     """
 
     candidates: Int[np.ndarray, " k"]
-    exact: Float[np.ndarray, " cells"]
-    sketch: Float[np.ndarray, " cells"]
+    masks: Int[np.ndarray, " T"]
+    weights: Float[np.ndarray, " T"]
 
     @classmethod
-    def empty(cls, candidates: Int[np.ndarray, " k"]) -> NodeTable:
-        """A table in which nothing is scored yet."""
-        blank = np.full(1 << len(candidates), -np.inf)
-        return cls(candidates, blank, blank)
+    def of(
+        cls,
+        candidates: Int[np.ndarray, " k"],
+        masks: Int[np.ndarray, " T"],
+        weights: Float[np.ndarray, " T"],
+    ) -> NodeTable:
+        """Sort the sets."""
+        if len(candidates) > MOST_CANDIDATES:
+            raise ValueError(
+                f"a table holds at most {MOST_CANDIDATES} candidate parents; got {len(candidates)}"
+            )
+        ranked = np.lexsort((masks, -weights))
+        return cls(candidates, masks[ranked], weights[ranked])
+
+    def members(self, m: int) -> Bool[np.ndarray, "T m"]:
+        """The listed sets as rows over all m variables."""
+        rows = np.zeros((len(self.masks), m), dtype=bool)
+        rows[:, self.candidates] = self.masks[:, None] >> np.arange(len(self.candidates)) & 1 == 1
+        return rows
 
     @property
-    def weights(self) -> Float[np.ndarray, " cells"]:
-        """Exact weights, elsewhere the sketch with its drift made good.
+    def first(self) -> Bool[np.ndarray, " T"]:
+        """Which sets have none but the first candidates."""
+        return self.masks < 1 << MOST_LAID_OUT
 
-        A stand-in with fewer units fits large sets worse, by an amount that grows with their size;
-        the sets known both ways tell the slope.
-        """
-        both = np.isfinite(self.exact) & np.isfinite(self.sketch)
-        size = np.bitwise_count(np.arange(len(self.exact))).astype(float)
-        known = np.flatnonzero(both & (size > 0))
-        drift = 0.0
-        if len(known):
-            gap = self.exact[known] - self.sketch[known]
-            drift = (size[known] @ gap) / (size[known] @ size[known])
-        return np.where(np.isfinite(self.exact), self.exact, self.sketch + drift * size)
-
-    def widen(self, added: Int[np.ndarray, " new"]) -> NodeTable:
-        """The same table with further candidates, none of whose sets is scored."""
-        if len(added) == 0:
-            return self
-        cells = (1 << len(self.candidates) + len(added)) - len(self.exact)
-        blank = np.full(cells, -np.inf)
-        return NodeTable(
-            np.concatenate([self.candidates, added]),
-            np.concatenate([self.exact, blank]),
-            np.concatenate([self.sketch, blank]),
-        )
-
-    def record(
-        self, masks: Int[np.ndarray, " B"], values: Float[np.ndarray, " B"], *, sketch: bool
-    ) -> NodeTable:
-        """The same table with further weights."""
-        changed = (self.sketch if sketch else self.exact).copy()
-        changed[masks] = values
-        name = "sketch" if sketch else "exact"
-        return replace(self, **{name: changed})
-
-    def members(self, masks: Int[np.ndarray, " B"], m: int) -> Bool[np.ndarray, "B m"]:
-        """The parent sets that masks stand for, as rows."""
-        rows = np.zeros((len(masks), m), dtype=bool)
-        rows[:, self.candidates] = masks[:, None] >> np.arange(len(self.candidates)) & 1 == 1
-        return rows
+    def laid_out(self) -> Float[np.ndarray, " cells"]:
+        """log Σ exp w_j(S) over the sets S ⊆ U of the first candidates, for every such U."""
+        cells = np.full(1 << min(len(self.candidates), MOST_LAID_OUT), -np.inf)
+        cells[self.masks[self.first]] = self.weights[self.first]
+        return subset_sums(cells)
 
 
 @dataclass(frozen=True, eq=False)
 class ScoreTables:
-    """All nodes' tables end to end. Memory: 32 bytes per cell, Σ_j 2^|C_j| cells.
+    """All nodes' tables end to end.
 
     Attributes
     ----------
     nodes
         The table of each node.
-    weights, sums
-        w_j(S), and its log sum over subsets, node after node.
-    offsets
-        Where each node's part begins; the last entry is the number of cells.
+    masks, weights, starts
+        All listed sets, node after node, and where each node's begin; the last entry of `starts` is
+        their number.
+    sums, offsets
+        F_j over the first candidates laid out, node after node, and where each node's part begins.
     bits
         ``bits[i, j]`` is the bit of i in the masks of j, 0 if i is no candidate.
     absent
@@ -118,28 +108,56 @@ class ScoreTables:
     """
 
     nodes: tuple[NodeTable, ...]
-    weights: Float[np.ndarray, " cells"]
+    masks: Int[np.ndarray, " T"]
+    weights: Float[np.ndarray, " T"]
+    starts: Int[np.ndarray, " bounds"]
     sums: Float[np.ndarray, " cells"]
-    offsets: Int[np.ndarray, " ends"]
+    offsets: Int[np.ndarray, " m"]
     bits: Int[np.ndarray, "m m"]
     absent: Float[np.ndarray, "m m"]
 
     @classmethod
-    def assemble(cls, nodes: Sequence[NodeTable], prior: EdgePrior) -> ScoreTables:
-        """Join the nodes' tables and sum them over subsets."""
-        m = len(nodes)
-        bits = np.zeros((m, m), dtype=np.int64)
+    def of(cls, nodes: Sequence[NodeTable], prior: EdgePrior) -> ScoreTables:
+        """Join the nodes' tables under a prior."""
+        return cls.join(nodes, np.where(prior.free, np.log1p(-prior.marginal), 0.0))
+
+    @classmethod
+    def join(cls, nodes: Sequence[NodeTable], absent: Float[np.ndarray, "m m"]) -> ScoreTables:
+        """Join the nodes' tables and lay out the sums of those with few candidates."""
+        bits = np.zeros(absent.shape, dtype=np.int64)
         for j, node in enumerate(nodes):
             bits[node.candidates, j] = 1 << np.arange(len(node.candidates))
-        weights = [node.weights for node in nodes]
+        sums = [node.laid_out() for node in nodes]
         return cls(
             tuple(nodes),
-            np.concatenate(weights),
-            np.concatenate([subset_sums(table) for table in weights]),
-            np.concatenate([[0], np.cumsum([len(table) for table in weights])]),
+            np.concatenate([node.masks for node in nodes]),
+            np.concatenate([node.weights for node in nodes]),
+            np.concatenate([[0], np.cumsum([len(node.masks) for node in nodes])]),
+            np.concatenate(sums),
+            np.cumsum([0, *map(len, sums)])[:-1],
             bits,
-            np.where(prior.free, np.log1p(-prior.marginal), 0.0),
+            absent,
         )
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """All that the tables are made of, to be saved."""
+        return {
+            "sizes": np.array([len(node.candidates) for node in self.nodes]),
+            "candidates": np.concatenate([node.candidates for node in self.nodes]),
+            "counts": np.diff(self.starts),
+            "masks": self.masks,
+            "weights": self.weights,
+            "absent": self.absent,
+        }
+
+    @classmethod
+    def restored(cls, arrays: Mapping[str, np.ndarray]) -> ScoreTables:
+        """What gave these arrays."""
+        candidates = np.split(arrays["candidates"], np.cumsum(arrays["sizes"])[:-1])
+        ends = np.cumsum(arrays["counts"])[:-1]
+        parts = (candidates, np.split(arrays["masks"], ends), np.split(arrays["weights"], ends))
+        nodes = [NodeTable.of(*part) for part in zip(*parts, strict=True)]
+        return cls.join(nodes, arrays["absent"])
 
     @property
     def m(self) -> int:
@@ -147,25 +165,33 @@ class ScoreTables:
         return len(self.nodes)
 
     @property
-    def scored(self) -> int:
-        """How many pairs of a node and a parent set were scored."""
-        return int(np.isfinite(self.weights).sum())
-
-    def cells(self, node: int) -> slice:
-        """Where a node's part lies."""
-        return slice(int(self.offsets[node]), int(self.offsets[node + 1]))
+    def bytes(self) -> int:
+        """Memory of the listed sets and sums."""
+        return self.masks.nbytes + self.weights.nbytes + self.sums.nbytes
 
     def predecessors(self, node: int, orders: Int[np.ndarray, "S m"]) -> Int[np.ndarray, " S"]:
         """The mask of the candidates that precede a node in each order."""
         rank = np.argsort(orders, axis=1)
         return (rank < rank[:, node, None]) @ self.bits[:, node]
 
-    def log_evidence(self, order: Int[np.ndarray, " m"]) -> float:
-        """log p(D | order) = Σ_j F_j(predecessors of j), for an order that puts causes first."""
-        rank = np.argsort(order)
-        before = rank[:, None] < rank[None, :]
-        masks = (before * self.bits).sum(axis=0)
-        return float(self.sums[self.offsets[:-1] + masks].sum() + self.absent[before].sum())
+    def log_sums(self, node: int, before: Int[np.ndarray, " S"]) -> Float[np.ndarray, " S"]:
+        """F_j(U) for masks of predecessors."""
+        table = self.nodes[node]
+        if len(table.candidates) <= MOST_LAID_OUT:
+            return self.sums[self.offsets[node] + before]
+        distinct, which = np.unique(before, return_inverse=True)
+        inside = table.masks & ~distinct[:, None] == 0
+        sums = np.logaddexp.reduce(np.where(inside, table.weights, -np.inf), axis=1)
+        return sums[which.reshape(-1)]
+
+    def log_evidence(self, orders: Int[np.ndarray, "S m"]) -> Float[np.ndarray, " S"]:
+        """log p(D | order) = Σ_j log p(D_j | predecessors of j), for orders with causes first."""
+        rank = np.argsort(orders, axis=1)
+        before = rank[:, :, None] < rank[:, None, :]
+        evidence = np.where(before, self.absent, 0.0).sum(axis=(1, 2))
+        for j in range(self.m):
+            evidence += self.log_sums(j, before[:, :, j] @ self.bits[:, j])
+        return evidence
 
 
 def subset_sums(table: Float[np.ndarray, " cells"]) -> Float[np.ndarray, " cells"]:
@@ -177,23 +203,8 @@ def subset_sums(table: Float[np.ndarray, " cells"]) -> Float[np.ndarray, " cells
     >>> np.exp(subset_sums(np.log([1.0, 2.0, 3.0, 4.0]))).round(6).tolist()
     [1.0, 3.0, 4.0, 10.0]
     """
-    return _over_subsets(np.logaddexp, table)
-
-
-def subset_maxima(table: Float[np.ndarray, " cells"]) -> Float[np.ndarray, " cells"]:
-    """max_{S⊆U} table[S] for every mask U."""
-    return _over_subsets(np.maximum, table)
-
-
-def _over_subsets(join: np.ufunc, table: np.ndarray) -> np.ndarray:
     out = table.copy()
     for b in range(len(table).bit_length() - 1):
-        without, with_bit = split_bit(out, b)
-        join(without, with_bit, out=with_bit)
+        pairs = out.reshape(-1, 2, 1 << b)
+        np.logaddexp(pairs[:, 0], pairs[:, 1], out=pairs[:, 1])
     return out
-
-
-def split_bit(table: np.ndarray, b: int) -> tuple[np.ndarray, np.ndarray]:
-    """Views of the cells without and with bit b, in matching order."""
-    pairs = table.reshape(-1, 2, 1 << b)
-    return pairs[:, 0], pairs[:, 1]

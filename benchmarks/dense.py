@@ -1,0 +1,73 @@
+"""Dense graphs by the default fit: `python benchmarks/dense.py [graphs]`.
+
+For each cell, fresh graphs: seconds, expected SHD (of equivalence classes if linear), and the mean
+log posterior of draws minus that of the true graph, in nats.
+"""
+
+import sys
+import time
+import warnings
+
+import numpy as np
+
+import svidag
+from svidag.mechanisms.linear import LinearGaussian
+from svidag.mechanisms.wide import WideNetwork
+
+CELLS = (
+    ("linear", 25, 60),
+    ("linear", 25, 75),
+    ("linear", 50, 150),
+    ("nonlinear", 25, 75),
+)
+ROWS = 1000
+SEED = "benchmark|dense"
+
+
+def log_posteriors(model, prior, graphs):
+    """Σ_j f_j(parents) + log odds of the arrows, for each graph."""
+    S, m, _ = graphs.shape
+    families = graphs.swapaxes(1, 2).reshape(S * m, m).astype(bool)
+    scores = model.family_scores(np.tile(np.arange(m), S), families).reshape(S, m).sum(axis=1)
+    return scores + (graphs * np.where(prior.free, prior.logit, 0.0)).sum(axis=(1, 2))
+
+
+def measure(kind, m, edges, number):
+    """One fit."""
+    example = svidag.datasets.synthetic(
+        m=m, edges=edges, n=ROWS, kind=kind, seed=f"{SEED}|{kind}|{m}|{edges}|{number}"
+    )
+    started = time.perf_counter()
+    posterior = svidag.fit(example.data, mechanism=kind, progress=False)
+    seconds = time.perf_counter() - started
+    data, prior = posterior.problem.data, posterior.problem.prior
+    if kind == "linear":
+        model = LinearGaussian.from_values(data.values, data.intervened)
+    else:
+        model = WideNetwork.from_values(data.values, data.names, data.intervened)
+    draws, truth = posterior.sample(1000), example.truth.to_numpy()
+    level = "cpdag" if kind == "linear" else "dag"
+    shd = svidag.metrics.evaluate(draws, example.truth, level=level)["e_shd"]
+    nats = log_posteriors(model, prior, draws[::20]) - log_posteriors(model, prior, truth[None])
+    return seconds, shd, nats.mean(), posterior.diagnostics["status"]
+
+
+def main(graphs):
+    """A row for each graph and the mean of each cell."""
+    warnings.simplefilter("ignore")
+    print("| kind | variables | arrows | graph | seconds | E-SHD | nats from truth | status |")
+    print("|---|---|---|---|---|---|---|---|")
+    for kind, m, edges in CELLS:
+        rows = []
+        for number in range(graphs):
+            seconds, shd, nats, status = measure(kind, m, edges, number)
+            rows.append((seconds, shd, nats))
+            cells = f"{seconds:.1f} | {shd:.2f} | {nats:.1f} | {status}"
+            print(f"| {kind} | {m} | {edges} | {number} | {cells} |", flush=True)
+        seconds, shd, nats = np.array(rows).T
+        cells = f"{seconds.mean():.1f} | {shd.mean():.2f} | {np.sum(nats >= -5)} of {graphs} ≥ −5 |"
+        print(f"| {kind} | {m} | {edges} | mean | {cells} |", flush=True)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 10)

@@ -1,0 +1,30 @@
+"""When a fit must end, whatever it has found by then."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Deadline:
+    """So many minutes from now; None is never.
+
+    Examples
+    --------
+    >>> Deadline(None).passed(), Deadline(0.0).passed()
+    (False, True)
+    """
+
+    minutes: float | None = None
+    _start: float = field(default_factory=time.monotonic, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.minutes is not None and not self.minutes >= 0:
+            raise ValueError(f"minutes must be a positive number; got {self.minutes!r}")
+
+    def passed(self, share: float = 1.0) -> bool:
+        """Whether this share of the time is over."""
+        if self.minutes is None:
+            return False
+        return time.monotonic() - self._start >= share * 60 * self.minutes

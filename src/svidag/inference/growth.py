@@ -1,0 +1,348 @@
+"""Collections of parent sets that grow where chains over orders ask for more.
+
+Independent searches find orders and the parent sets that were best in them
+(:mod:`svidag.inference.order_search`). Short chains then draw orders from the posterior under the
+sets so far; a set that holds a share there has its neighbours looked at, and where a stand-in
+scored first, the mechanism itself scores what holds a share. That goes on until nothing new does.
+
+*Halves* of the searches keep collections of their own: what one half finds and the other lacks
+tells how much a search misses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from svidag import cores
+from svidag.inference.batched_search import search_in_batches
+from svidag.inference.chains import Schedule, run_chains
+from svidag.inference.convergence import Agreement
+from svidag.inference.deadline import Deadline
+from svidag.inference.order_search import SearchResult, search_orders
+from svidag.mechanisms.gaussian_blocks import GaussianBlocks
+from svidag.prior import EdgePrior
+from svidag.scores import ParentSets, ScoreTables, Shares, Weigher, evidence, neighbours, shares
+from svidag.scores import parent_sets as collections
+
+HALVES = 2
+SPACING = 1000  # numbers set aside for the searches of one half
+FIRST_POWER, SECOND_POWER = 0.3, 0.5  # at which searches by a stand-in and a mechanism begin
+SEARCH_SHARE, GROWTH_SHARE = 0.3, 0.5  # of the time, by when searches and growth must end
+
+Report = Callable[[str, int, int | None], None]
+"""Is given the name of a stage, how much of it is done, and of how much if that is known."""
+
+
+@dataclass(frozen=True)
+class GrowthSettings:
+    """How parent sets are found.
+
+    Attributes
+    ----------
+    searches
+        Independent searches over orders in each half.
+    search_sweeps
+        Sweeps of a search by Gaussian blocks, from the flattest power to 1.
+    cold_sweeps
+        Sweeps that follow at the power 1, to come upon the best sets of orders nearby.
+    mechanism_sweeps
+        Sweeps that follow where these are not the mechanism: by the stand-in, and by itself.
+    reach
+        A neighbour joins the collection if its share could be above exp(−reach).
+    expand
+        A set whose share is above exp(−expand) in some order has its neighbours looked at.
+    enough
+        Growth ends when the new sets of no node together could hold more than this share.
+    refine
+        A sketched set whose share is above exp(−refine) is scored by the mechanism itself.
+    sketched
+        Refining ends when sketched sets hold no more than this share of any node.
+    missing
+        The share of parent sets, in orders that carry weight, that a fresh search may find outside
+        the tables without more growth.
+    cut
+        A variable whose sets hold a smaller share may be left out of a node's table for speed.
+    capacity
+        Parent sets of a node that a table lists at most, where they are not laid out.
+    powers
+        Powers of p(D | order) at which the first rounds draw their orders. A stand-in may be wrong
+        by many nats; flatter rounds keep it from hiding what it underrates.
+    nearby
+        Orders nearby that are looked at for each order that was drawn.
+    rounds
+        How many rounds there may be.
+    trial
+        The chains that draw orders in each round.
+    """
+
+    searches: int = 2
+    search_sweeps: int = 30
+    cold_sweeps: int = 20
+    mechanism_sweeps: tuple[int, int] = (6, 4)
+    reach: float = 7.0
+    expand: float = 6.0
+    enough: float = 0.01
+    refine: float = 6.0
+    sketched: float = 0.005
+    cut: float = 0.005
+    missing: float = 0.05
+    capacity: int = 4000
+    powers: tuple[float, ...] = (1.0,)
+    nearby: int = 3
+    rounds: int = 8
+    trial: Schedule = field(
+        default_factory=lambda: Schedule(
+            chains=2, burn_in=10, orders=15, thin=4, enough=Agreement(tolerance=0.0)
+        )
+    )
+
+
+@dataclass(frozen=True)
+class Round:
+    """What one round of a half found.
+
+    Attributes
+    ----------
+    half
+        Which half; beyond the first two, which restart.
+    power
+        The power of p(D | order) at which orders were drawn.
+    added, refined
+        Parent sets that joined, and those that the mechanism scored after its stand-in.
+    share
+        What the new sets of a node could together hold, at most.
+    """
+
+    half: int
+    power: float
+    added: int
+    refined: int
+    share: float
+
+
+@dataclass(frozen=True, eq=False)
+class Half:
+    """A collection, the orders that were last drawn under it, and the rounds behind it."""
+
+    number: int
+    sets: ParentSets
+    orders: Int[np.ndarray, "chains S m"]
+    rounds: tuple[Round, ...] = ()
+
+    @property
+    def drawn(self) -> Int[np.ndarray, "K m"]:
+        """All the orders in one list."""
+        return self.orders.reshape(-1, self.orders.shape[2])
+
+
+@dataclass(frozen=True, eq=False)
+class Grower:
+    """What stays the same from round to round.
+
+    Attributes
+    ----------
+    exactly
+        Weights by the mechanism.
+    sketch
+        Weights by its stand-in, if there is one.
+    blocks
+        What searches score by.
+    prior, settings, seed
+        The prior, how to grow, and the seed.
+    flattest
+        The power at which searches begin.
+    deadline
+        When to end.
+    """
+
+    exactly: Weigher
+    sketch: Weigher | None
+    blocks: GaussianBlocks
+    prior: EdgePrior
+    settings: GrowthSettings
+    seed: int
+    flattest: float
+    deadline: Deadline = field(default_factory=Deadline)
+
+    @property
+    def weigher(self) -> Weigher:
+        """The cheapest way to weights."""
+        return self.exactly if self.sketch is None else self.sketch
+
+    def search(self, halves: Sequence[int], searches: int, report: Report) -> list[Half]:
+        """So many searches for each of the halves."""
+        numbers = [half * SPACING + k for half in halves for k in range(searches)]
+        results = self._search_blocks(numbers, report)
+        if self.blocks.model is None:
+            results = self._search_mechanism(numbers, results, report)
+        everyone = np.arange(len(self.prior.names))
+        found = []
+        for at, half in enumerate(halves):
+            own = results[at * searches : (at + 1) * searches]
+            nodes = np.concatenate([everyone, *(result.nodes for result in own)])
+            parents = np.concatenate([self.prior.required.T, *(result.parents for result in own)])
+            unknown = np.full(len(everyone), np.nan)
+            exact = np.concatenate([unknown, *(result.exact for result in own)])
+            orders = np.stack([result.order for result in own])[:, None]
+            sets = self.scored(ParentSets.of(nodes, parents, exact=exact))
+            found.append(Half(half, sets, orders))
+        return found
+
+    def _search_blocks(self, numbers: list[int], report: Report) -> list[SearchResult]:
+        """Searches by Gaussian blocks, as many at once as there are cores."""
+        s = self.settings
+        cooling = np.geomspace(self.flattest, 1.0, s.search_sweeps)
+        powers = np.concatenate([cooling, np.ones(s.cold_sweeps)])
+        done: list[int] = []
+
+        def single(number: int) -> SearchResult:
+            rng = np.random.default_rng([self.seed, 4, number])
+            found = search_orders(self.blocks, self.prior, powers=powers, rng=rng)
+            done.append(number)
+            report("searching orders", len(done), len(numbers))
+            return found
+
+        with ThreadPoolExecutor(cores.usable()) as pool:
+            return list(pool.map(single, numbers))
+
+    def _search_mechanism(
+        self,
+        numbers: list[int],
+        results: list[SearchResult],
+        report: Report,
+    ) -> list[SearchResult]:
+        """Go on from there with the stand-in, if there is one, and then the mechanism itself."""
+        cheap, own = self.settings.mechanism_sweeps
+        weigh, powers = (self.exactly.weigh,), (np.geomspace(FIRST_POWER, 1.0, cheap),)
+        if self.sketch is not None:
+            weigh = (self.sketch.weigh, *weigh)
+            powers = (*powers, np.geomspace(SECOND_POWER, 1.0, own))
+        total = sum(map(len, powers))
+        return search_in_batches(
+            weigh,
+            self.prior,
+            np.stack([result.order for result in results]),
+            powers=powers,
+            rng=np.random.default_rng([self.seed, 6, *numbers]),
+            stop=lambda: self.deadline.passed(SEARCH_SHARE),
+            report=lambda sweeps: report("searching with networks", sweeps, total),
+        )
+
+    def scored(self, sets: ParentSets) -> ParentSets:
+        """The same sets with weights."""
+        weights = self.weigher.weigh(sets.nodes, sets.parents())
+        return replace(sets, **{"exact" if self.sketch is None else "sketch": weights})
+
+    def tables(self, sets: ParentSets, held: Shares) -> tuple[ScoreTables, np.ndarray]:
+        """Tables of a collection, and what share of each node they leave out."""
+        s = self.settings
+        return collections.tables(sets, held, self.prior, cut=s.cut, capacity=s.capacity)
+
+    def finished(self, half: Half) -> bool:
+        """Whether there will be no further round."""
+        spent = len(half.rounds) >= self.settings.rounds or self.deadline.passed(GROWTH_SHARE)
+        return spent or self.settled(half.rounds)
+
+    def settled(self, rounds: tuple[Round, ...]) -> bool:
+        """Whether the last round found nothing new that holds a share."""
+        last = rounds[-1] if rounds else None
+        return (
+            last is not None
+            and last.power == 1.0
+            and last.share <= self.settings.enough
+            and last.refined == 0
+        )
+
+    def advance(self, half: Half) -> Half:
+        """One more round."""
+        s, number = self.settings, len(half.rounds)
+        power = s.powers[min(number, len(s.powers) - 1)]
+        starts = half.orders[:, -1]
+        schedule = replace(s.trial, power=power, chains=len(starts))
+        tables, _ = self.tables(half.sets, shares(half.sets, half.drawn))
+        seed = (self.seed, 5, half.number, number)
+        chains = run_chains(tables, self.prior, schedule, seed=seed, starts=starts)
+        sets, done = self.extend(half.sets, half.number, power, chains.orders)
+        return Half(half.number, sets, chains.orders, (*half.rounds, done))
+
+    def extend(
+        self, sets: ParentSets, half: int, power: float, orders: Int[np.ndarray, "chains S m"]
+    ) -> tuple[ParentSets, Round]:
+        """Look at the neighbours of what holds a share in these orders."""
+        rng = np.random.default_rng([self.seed, 8, half, len(sets)])
+        drawn = self.with_nearby(sets, orders.reshape(-1, sets.m), rng)
+        held = shares(sets, drawn, least=self.settings.expand)
+        refined = 0
+        if self.sketch is not None:
+            sets, refined = self._refine(sets, held)
+            if refined:
+                held = shares(sets, drawn, least=self.settings.expand)
+        rows = np.flatnonzero((held.log_peak > -self.settings.expand) & ~sets.expanded)
+        new, share = neighbours(
+            sets,
+            rows,
+            held,
+            self.weigher,
+            reach=self.settings.reach,
+            sketch=self.sketch is not None,
+        )
+        expanded = sets.expanded.copy()
+        expanded[rows] = True
+        worst = np.bincount(new.nodes, np.exp(share), sets.m).max()
+        done = Round(half, power, len(new), refined, float(worst))
+        return replace(sets, expanded=expanded).joined(new), done
+
+    def with_nearby(
+        self, sets: ParentSets, orders: Int[np.ndarray, "S m"], rng: np.random.Generator
+    ) -> Int[np.ndarray, "K m"]:
+        """The orders, and such as differ by the place of one node and weigh not much less.
+
+        A move asks about orders nearby, and where their sets are not known the way is closed.
+        """
+        moved = np.repeat(orders, self.settings.nearby, axis=0)
+        for order in moved:
+            here, there = rng.integers(sets.m, size=2)
+            node = order[here]
+            order[:] = np.insert(np.delete(order, here), there, node)
+        rank = np.argsort(moved, axis=1)
+        late = rank[:, :, None] > rank[:, None, :]
+        moved = moved[~(late & self.prior.required).any(axis=(1, 2))]
+        weight = evidence(sets, moved).sum(axis=1) + order_prior(self.prior, moved)
+        usual = (evidence(sets, orders).sum(axis=1) + order_prior(self.prior, orders)).mean()
+        return np.concatenate([orders, moved[weight > usual - self.settings.reach]])
+
+    def _refine(self, sets: ParentSets, held: Shares) -> tuple[ParentSets, int]:
+        """Score by the mechanism what was only sketched and holds a share."""
+        open_rows = np.isnan(sets.exact)
+        share = np.bincount(sets.nodes[open_rows], held.mean[open_rows], sets.m)
+        if share.max() <= self.settings.sketched:
+            return sets, 0
+        rows = np.flatnonzero(open_rows & (held.log_peak > -self.settings.refine))
+        exact = sets.exact.copy()
+        exact[rows] = self.exactly.weigh(sets.nodes[rows], sets.parents(rows))
+        return replace(sets, exact=exact), len(rows)
+
+
+def order_prior(prior: EdgePrior, orders: Int[np.ndarray, "S m"]) -> Float[np.ndarray, " S"]:
+    """Σ log(1 − p_ij) over the open pairs that an order allows."""
+    absent = np.where(prior.free, np.log1p(-prior.marginal), 0.0)
+    rank = np.argsort(orders, axis=1)
+    before = rank[:, :, None] < rank[:, None, :]
+    return np.where(before, absent, 0.0).sum(axis=(1, 2))
+
+
+def missed(own: Half, other: ParentSets) -> float:
+    """The mean share, given the orders of a half, of sets that another collection lacks.
+
+    The largest over nodes.
+    """
+    both = own.sets.joined(other)
+    known = other.rows_of(both) >= 0
+    part = evidence(both, own.drawn, among=known) - evidence(both, own.drawn)
+    lacking = -np.expm1(part)
+    return float(np.clip(lacking.mean(axis=0).max(), 0.0, 1.0))

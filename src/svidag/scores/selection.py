@@ -1,0 +1,44 @@
+"""Greedy forward selection of the parents of every node, without regard to cycles."""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Bool
+
+from svidag.mechanisms.local import FamilyScores
+from svidag.prior import EdgePrior
+
+
+def forward_selection(
+    mechanism: FamilyScores, prior: EdgePrior, *, most: int
+) -> Bool[np.ndarray, "m m"]:
+    """Add to each node the parent that gains most until none does; all nodes in step.
+
+    Returns the selection, parents of j in column j.
+    """
+    selected = prior.required.copy()
+    active = np.arange(len(prior.names))
+    score = mechanism.family_scores(active, selected.T)
+    while len(active):
+        gains = _gains(mechanism, prior, selected, score, active)
+        best = gains[:, active].argmax(axis=0)
+        gain = gains[best, active]
+        room = selected[:, active].sum(axis=0) < most
+        active, best = active[(gain > 0) & room], best[(gain > 0) & room]
+        selected[best, active] = True
+        score[active] += gains[best, active] - prior.logit[best, active]
+    return selected
+
+
+def _gains(mechanism, prior, selected, score, active) -> np.ndarray:
+    """The gain of each further parent of each active node, prior odds included."""
+    gains = np.full(selected.shape, -np.inf)
+    is_active = np.isin(np.arange(len(score)), active)
+    added, nodes = np.nonzero(prior.free & ~selected & is_active)
+    if len(nodes) == 0:
+        return gains
+    sets = selected.T[nodes]
+    sets[np.arange(len(nodes)), added] = True
+    found = mechanism.family_scores(nodes, sets)
+    gains[added, nodes] = found - score[nodes] + prior.logit[added, nodes]
+    return gains

@@ -1,0 +1,181 @@
+"""What is missing from tables is noticed, told and, where there is room for it, repaired."""
+
+import dataclasses
+from functools import cache
+
+import numpy as np
+import pytest
+
+import svidag
+from svidag.inference.cautions import ConvergenceWarning
+from svidag.inference.chains import run_chains
+from svidag.inference.deadline import Deadline
+from svidag.inference.growth import missed
+from svidag.inference.savepoint import Savepoint
+from svidag.inference.tabulated import chain_starts, grow_halves, join, look_outside
+from svidag.mechanisms.linear import LinearGaussian
+from svidag.methods import tabulated as method
+from svidag.methods.task import Task
+from svidag.problem import Problem
+from svidag.report import Level, judge
+from svidag.scores import shares
+
+
+def silent(*_):
+    pass
+
+
+class Grown:
+    """A small problem with tables, as a fit makes them before its chains."""
+
+    def __init__(self):
+        example = svidag.datasets.synthetic(m=8, edges=14, n=1000, seed=3)
+        self.posterior = svidag.exact.posterior(example.data)
+        self.exact = self.posterior.edge_probabilities().to_numpy()
+        self.strong = np.argwhere(example.truth.astype(bool) & (self.exact > 0.95)).tolist()
+        self.problem = Problem.build(example.data, prior=None, interventions=None, standardise=True)
+        self.schedule, growth = method._settings(self.task(), {})
+        self.grower = method._grower(self.task(), growth, self.schedule)
+        self.halves = grow_halves(self.grower, report=silent, keep=silent)
+        self.made = join(self.grower, self.halves)
+
+    def task(self, **parts):
+        data = self.problem.data
+        model = LinearGaussian.from_values(data.values, data.intervened)
+        savepoint = Savepoint(None, {})
+        return Task(self.problem, "linear", model, None, 0, silent, savepoint, **parts)
+
+    def without(self, cause, effect):
+        """The same, but no parent set of the effect has the cause."""
+        sets = self.made.sets
+        has = (sets.nodes == effect) & sets.parents()[:, cause]
+        left = sets.chosen(np.flatnonzero(~has))
+        assert 0 < len(left) < len(sets)
+        drawn = np.concatenate([half.drawn for half in self.halves])
+        tables, _ = self.grower.tables(left, shares(left, drawn))
+        return dataclasses.replace(self.made, sets=left, tables=tables)
+
+    def chains(self, made):
+        starts = chain_starts(made.starts, self.schedule.chains)
+        return run_chains(made.tables, self.problem.prior, self.schedule, seed=0, starts=starts)
+
+    def error(self, edges):
+        return np.abs(edges - self.exact).max()
+
+    def judged(self, figures):
+        """The verdict of a posterior that reports these figures."""
+        facts = {"method": "svi-dag", "preset": "default", "mechanism": "linear", **figures}
+        return judge(dataclasses.replace(self.posterior, diagnostics=facts)).level
+
+
+@cache
+def grown():
+    return Grown()
+
+
+def test_there_are_strong_true_parents_to_take_out():
+    assert len(grown().strong) >= 3
+
+
+def test_complete_tables_are_left_alone_and_trusted():
+    case = grown()
+    chains = case.chains(case.made)
+    assert case.error(chains.edges.mean(axis=0)) <= 0.05
+    looked, more = look_outside(case.grower, case.made, chains, silent)
+    assert more is None
+    assert looked.settled
+    assert looked.confirmed
+    assert looked.outside <= 0.05
+    figures = method._figures(case.task(), looked, chains, case.schedule)
+    assert figures["status"] == "converged"
+    assert case.judged(figures) is Level.TRUST
+
+
+@pytest.mark.parametrize("which", range(3))
+def test_a_true_parent_taken_out_by_hand_is_noticed_and_not_trusted(which):
+    case = grown()
+    cut = case.without(*case.strong[which])
+    chains = case.chains(cut)
+    assert case.error(chains.edges.mean(axis=0)) > 0.5
+    looked, more = look_outside(case.grower, cut, chains, silent)
+    assert more is not None
+    figures = method._figures(case.task(), looked, chains, case.schedule)
+    assert figures["status"] != "converged"
+    assert case.judged(figures) is Level.NOT
+    repaired = case.chains(more)
+    assert case.error(repaired.edges.mean(axis=0)) <= 0.05
+
+
+def fitted(monkeypatch, which, looks, **parts):
+    """A fit that begins with a true parent taken out."""
+    case = grown()
+    cut = case.without(*case.strong[which])
+    monkeypatch.setattr(method, "_tabulated", lambda task, grower: cut)
+    monkeypatch.setattr(method, "LOOKS", looks)
+    found = method.run(case.task(**parts), {})
+    return found, case.error(found.law.edge_probabilities()), case.judged(found.figures)
+
+
+def test_a_fit_that_may_not_repair_says_so(monkeypatch):
+    with pytest.warns(ConvergenceWarning, match="were still being found|only one of several"):
+        found, error, level = fitted(monkeypatch, 0, looks=1)
+    assert error > 0.5
+    assert found.figures["status"] in ("incomplete", "budget")  # chains may agree or not
+    assert level is Level.NOT
+
+
+def test_a_fit_that_may_repair_does(monkeypatch):
+    found, error, level = fitted(monkeypatch, 0, looks=method.LOOKS)
+    assert error <= 0.05
+    assert found.figures["status"] == "converged"
+    assert found.figures["searched_again"] > 1
+    assert level is Level.TRUST
+
+
+class Passing(Deadline):
+    """A deadline that has passed when chains have begun for the second time."""
+
+    def passed(self, share=1.0):
+        return grown().begun >= 2
+
+
+def test_a_repair_that_nobody_could_check_is_not_trusted(monkeypatch):
+    case = grown()
+    case.begun = 0
+
+    def counted(*given, begun=None, **named):
+        case.begun += 1
+        return run_chains(*given, begun=begun, **{**named, "stop": None})
+
+    def look(grower, made, chains, report):
+        looked, more = look_outside(case.grower, made, chains, report)
+        # As if only the round after the chains had found something, and no fresh search.
+        told = {"outside": 0.0, "gaps": case.made.gaps}
+        return dataclasses.replace(looked, **told), dataclasses.replace(more, **told)
+
+    monkeypatch.setattr(method, "run_chains", counted)
+    monkeypatch.setattr(method, "look_outside", look)
+    with pytest.warns(ConvergenceWarning):
+        found, error, level = fitted(monkeypatch, 0, looks=method.LOOKS, deadline=Passing())
+    assert case.begun == 2
+    assert error <= 0.05  # it went well, but that is luck
+    assert found.figures["status"] == "time"
+    assert level is Level.NOT
+
+
+def test_what_one_half_lacks_of_the_other_is_the_share_of_it():
+    case = grown()
+    own, (cause, effect) = case.halves[0], case.strong[0]
+    assert missed(own, own.sets) == 0.0
+    left = case.without(cause, effect).sets
+    drawn = own.drawn
+    whole = own.sets.joined(left)
+    rank = np.argsort(drawn, axis=1)
+    rows = np.flatnonzero(whole.nodes == effect)
+    before = rank < rank[:, effect, None]
+    inside = (whole.parents(rows)[None] <= before[:, None]).all(axis=2)
+    mass = np.where(inside, np.exp(whole.weights[rows] - whole.weights[rows].max()), 0.0)
+    lacking = left.rows_of(whole.chosen(rows)) < 0
+    expected = (mass[:, lacking].sum(axis=1) / mass.sum(axis=1)).mean()
+    assert missed(own, left) == pytest.approx(expected, abs=1e-9)
+    assert expected > 0.5

@@ -1,0 +1,259 @@
+"""Collections of parent sets against plain dictionaries, and the tables that are made of them."""
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+from complete_tables import complete_node, log_sum, weight
+
+from svidag.mechanisms.linear import LinearGaussian
+from svidag.prior import Prior
+from svidag.scores import ParentSets, Shares, Weigher, evidence, neighbours, shares
+from svidag.scores.parent_sets import node_table, tables
+
+NAMES = tuple("abcde")
+HARD = Prior(p=0.3, required=[("e", "a")], forbidden=[("a", "d"), ("b", "d")])
+
+
+def model():
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((80, 5))
+    x[:, 2] += 0.8 * x[:, 0] - 0.6 * x[:, 1]
+    x[:, 3] += 0.7 * x[:, 2]
+    return LinearGaussian.from_values(x)
+
+
+def complete(prior):
+    """Every parent set of every node, weighed."""
+    nodes, rows, weights = [], [], []
+    for j in range(len(prior.names)):
+        table = complete_node(model(), prior, j)
+        nodes.append(np.full(len(table.masks), j))
+        rows.append(table.members(len(prior.names)))
+        weights.append(table.weights)
+    return ParentSets.of(np.concatenate(nodes), np.concatenate(rows), exact=np.concatenate(weights))
+
+
+def some(seed, count, m=11):
+    """Random sets of random nodes, some of them twice, and what is known of them."""
+    rng = np.random.default_rng(seed)
+    nodes = rng.integers(m, size=count)
+    parents = rng.random((count, m)) < 0.15
+    parents[count // 2 :] = parents[: count - count // 2]
+    nodes[count // 2 :] = nodes[: count - count // 2]
+    code = parents @ (1.0 + np.arange(m)) + 100 * nodes
+    exact = np.where(rng.random(count) < 0.5, code, np.nan)
+    return nodes, parents, exact
+
+
+def as_dictionary(nodes, parents, exact):
+    known = {}
+    for j, row, value in zip(nodes.tolist(), parents, exact.tolist(), strict=True):
+        key = j, tuple(np.flatnonzero(row).tolist())
+        if key not in known or not np.isnan(value):
+            known[key] = value
+    return known
+
+
+def contents(sets):
+    return as_dictionary(sets.nodes, sets.parents(), sets.exact)
+
+
+def same(one, two):
+    return one.keys() == two.keys() and all(
+        np.array_equal(value, two[key], equal_nan=True) for key, value in one.items()
+    )
+
+
+def test_each_pair_counts_once_and_keeps_what_is_known():
+    sets = ParentSets.of(*some(0, 60)[:2], exact=some(0, 60)[2])
+    expected = as_dictionary(*some(0, 60))
+    assert len(sets) == len(expected) < 60
+    assert same(contents(sets), expected)
+    assert (np.diff(sets.nodes) >= 0).all()
+    for j in range(11):
+        assert (sets.nodes[sets.of_node(j)] == j).all()
+    assert sum(len(sets.nodes[sets.of_node(j)]) for j in range(11)) == len(sets)
+
+
+def test_a_join_has_the_sets_of_both_and_what_either_knows():
+    one, two = (ParentSets.of(*some(s, 60)[:2], exact=some(s, 60)[2]) for s in (0, 1))
+    rng = np.random.default_rng(2)
+    part = one.chosen(np.flatnonzero(rng.random(len(one)) < 0.5))
+    unknown = ParentSets.of(part.nodes, part.parents())
+    both = unknown.joined(two).joined(one)
+    joined = {**contents(two), **{k: v for k, v in contents(one).items() if not np.isnan(v)}}
+    for key in contents(one):
+        joined.setdefault(key, np.nan)
+    assert same(contents(both), joined)
+
+
+def test_rows_are_found_again_and_missing_ones_are_told():
+    one, two = (ParentSets.of(*some(s, 60)[:2], exact=some(s, 60)[2]) for s in (0, 1))
+    where = one.joined(two).rows_of(one)
+    assert (where >= 0).all()
+    assert (one.joined(two).parents(where) == one.parents()).all()
+    assert (one.joined(two).nodes[where] == one.nodes).all()
+    lacking = one.rows_of(two) < 0
+    own = contents(one).keys()
+    keys = [
+        (j, tuple(np.flatnonzero(row)))
+        for j, row in zip(two.nodes.tolist(), two.parents(), strict=True)
+    ]
+    assert lacking.tolist() == [key not in own for key in keys]
+
+
+def test_a_sketch_with_steady_drift_is_made_good_by_a_few_exact_sets():
+    sets = complete(Prior(p=0.3).bind(NAMES))
+    size = sets.parents().sum(axis=1)
+    rough = ParentSets.of(sets.nodes, sets.parents(), sketch=sets.exact - 1.5 * size)
+    assert np.abs(rough.weights - sets.exact).max() == pytest.approx(6.0)
+    few = sets.chosen(np.flatnonzero(size == 2))
+    assert rough.joined(few).weights == pytest.approx(sets.exact, abs=1e-9)
+
+
+ORDERS = np.array(list(permutations(range(5))))[[0, 17, 40, 77, 119, 119]]
+
+
+@pytest.mark.parametrize("prior", [Prior(p=0.3), HARD], ids=["plain", "hard"])
+def test_shares_are_those_of_each_order(prior):
+    bound = prior.bind(NAMES)
+    orders = np.array([o for o in ORDERS.tolist() if prior is not HARD or o.index(4) < o.index(0)])
+    assert len(orders) >= 2
+    sets = complete(bound)
+    held = shares(sets, orders, least=2.0)
+    sums = evidence(sets, orders)
+    for at, (j, row) in enumerate(zip(sets.nodes.tolist(), sets.parents(), strict=True)):
+        own, room = [], set()
+        for s, order in enumerate(orders.tolist()):
+            before = order[: order.index(j)]
+            total = log_sum(model(), bound, j, before)
+            assert sums[s, j] == pytest.approx(total, abs=1e-9)
+            fits = set(np.flatnonzero(row).tolist()) <= set(before)
+            own.append(np.exp(sets.exact[at] - total) if fits else 0.0)
+            if own[-1] > np.exp(-2.0):
+                room |= set(before)
+        assert np.exp(held.log_peak[at]) == pytest.approx(max(own), abs=1e-9)
+        assert held.mean[at] == pytest.approx(np.mean(own), abs=1e-9)
+        assert set(np.flatnonzero(held.room[at]).tolist()) == room
+
+
+@pytest.mark.parametrize("prior", [Prior(p=0.3), HARD], ids=["plain", "hard"])
+@pytest.mark.parametrize("sketch", [False, True])
+def test_neighbours_are_all_sets_one_variable_away_within_reach(prior, sketch):
+    bound, reach = prior.bind(NAMES), 4.0
+    order = [1, 4, 0, 2, 3]
+    rng = np.random.default_rng(0)
+    sets = complete(bound)
+    least = (sets.parents() == bound.required.T[sets.nodes]).all(axis=1)  # always there
+    sets = sets.chosen(np.flatnonzero((rng.random(len(sets)) < 0.3) | least))
+    if sketch:
+        sets = ParentSets.of(sets.nodes, sets.parents(), sketch=sets.exact)
+    held = shares(sets, np.array([order]))
+    rows = np.flatnonzero(held.log_peak > -3.0)
+    assert len(rows) >= 5
+    weigher = Weigher(model(), bound)
+    found, share = neighbours(sets, rows, held, weigher, reach=reach, sketch=sketch)
+    known = {
+        (j, tuple(np.flatnonzero(row).tolist()))
+        for j, row in zip(sets.nodes.tolist(), sets.parents(), strict=True)
+    }
+    expected: dict = {}
+    for at in rows.tolist():
+        j, own = int(sets.nodes[at]), set(np.flatnonzero(sets.parents(np.array([at]))[0]).tolist())
+        base = weight(model(), bound, j, own)
+        for i in np.flatnonzero(bound.free[:, j]).tolist():
+            near = own ^ {i}
+            reached = held.log_peak[at] + weight(model(), bound, j, near) - base
+            if reached > -reach and (j, tuple(sorted(near))) not in known:
+                fits = i in own or order.index(i) < order.index(j)
+                told = expected.setdefault((j, tuple(sorted(near))), -np.inf)
+                expected[j, tuple(sorted(near))] = max(told, reached if fits else -np.inf)
+    keys = [
+        (j, tuple(np.flatnonzero(row).tolist()))
+        for j, row in zip(found.nodes.tolist(), found.parents(), strict=True)
+    ]
+    assert len(keys) == len(expected) > 5
+    assert dict(zip(keys, share, strict=True)) == pytest.approx(expected, abs=1e-9)
+    weights = found.sketch if sketch else found.exact
+    for key, value in zip(keys, weights, strict=True):
+        assert value == pytest.approx(weight(model(), bound, *key), abs=1e-8)
+    assert np.isnan(found.exact if sketch else found.sketch).all()
+
+
+def listed(table, m):
+    return {tuple(np.flatnonzero(row).tolist()) for row in table.members(m)}
+
+
+def random_sets(m, count, most, seed):
+    rng = np.random.default_rng(seed)
+    parents = np.zeros((count, m), dtype=bool)
+    for row in parents[1:]:
+        row[rng.choice(np.arange(1, m), size=rng.integers(1, most + 1), replace=False)] = True
+    return np.unique(parents, axis=0)
+
+
+def peaked(parents, log_peak):
+    return Shares(log_peak, np.exp(log_peak) / 2, np.zeros(parents.shape, dtype=bool))
+
+
+def test_few_variables_are_all_candidates_and_nothing_is_left_out():
+    parents = random_sets(12, 60, 3, seed=0)
+    weights = np.random.default_rng(1).normal(size=len(parents))
+    table, lost = node_table(parents, weights, peaked(parents, weights - 9), cut=0.1, capacity=2)
+    assert lost == 0.0
+    assert listed(table, 12) == {tuple(np.flatnonzero(row).tolist()) for row in parents}
+    assert table.weights.tolist() == sorted(weights, reverse=True)
+
+
+def test_variables_whose_sets_hold_little_are_left_out_and_their_share_is_told():
+    """The last variables occur in sets of a share of exp(−12) alone."""
+    m = 20
+    parents = random_sets(m, 80, 2, seed=0)
+    rare = parents[:, 14:].any(axis=1)
+    assert 5 < rare.sum() < len(parents) - 5
+    held = peaked(parents, np.where(rare, -12.0, -2.0))
+    weights = np.random.default_rng(1).normal(size=len(parents))
+    table, lost = node_table(parents, weights, held, cut=0.005, capacity=10)
+    assert sorted(table.candidates) == list(range(1, 14))
+    kept = {tuple(np.flatnonzero(row).tolist()) for row in parents[~rare]}
+    assert listed(table, m) == kept
+    assert lost == pytest.approx(held.mean[rare].sum())
+
+
+def test_where_many_variables_matter_the_sets_that_hold_most_are_listed():
+    m, capacity = 30, 25
+    parents = random_sets(m, 100, 2, seed=0)
+    rng = np.random.default_rng(1)
+    log_peak = rng.permutation(np.linspace(-4.0, -1.0, len(parents)))
+    held = peaked(parents, log_peak)
+    table, lost = node_table(parents, log_peak + 5, held, cut=0.005, capacity=capacity)
+    best = np.argsort(-log_peak)[:capacity]
+    assert listed(table, m) == {tuple(np.flatnonzero(row).tolist()) for row in parents[best]}
+    left = np.delete(held.mean, best)
+    assert lost == pytest.approx(left.sum())
+
+
+def test_required_parents_are_the_first_candidates():
+    parents = random_sets(40, 200, 3, seed=0)
+    parents[:, [7, 33]] = True
+    parents = np.unique(parents, axis=0)
+    held = peaked(parents, np.full(len(parents), -1.0))
+    table, _ = node_table(parents, np.zeros(len(parents)), held, cut=0.0, capacity=9)
+    assert set(table.candidates[:2].tolist()) == {7, 33}
+    assert (table.masks & 3 == 3).all()
+
+
+def test_tables_of_a_complete_collection_have_the_evidence_of_every_order():
+    bound = HARD.bind(NAMES)
+    sets = complete(bound)
+    orders = np.array([[4, 0, 1, 2, 3], [2, 4, 3, 0, 1]])
+    made, left_out = tables(sets, shares(sets, orders[:1]), bound, cut=0.0, capacity=9)
+    assert left_out.tolist() == [0.0] * 5
+    inside = np.where(bound.free, np.log1p(-bound.marginal), 0.0)
+    for order, total in zip(orders.tolist(), made.log_evidence(orders), strict=True):
+        expected = sum(
+            log_sum(model(), bound, j, order[:t]) + inside[order[:t], j].sum()
+            for t, j in enumerate(order)
+        )
+        assert total == pytest.approx(expected, abs=1e-9)
