@@ -111,6 +111,8 @@ def test_any_words_after_a_command(place, command, rest):
 @example(["table.csv", "-o", "run", "--restart", "--set", "nonsense=1"])
 @example(["table.csv", "-o", "page.html"])
 @example(["table.csv", "-o", "page.html/run"])
+@example(["[/red]"])
+@example(["absent", "-o", "new/deeper/run"])
 def test_any_words_after_fit_that_ask_for_the_impossible(place, rest):
     behaves(place, "fit", "--set", "nonsense=1", "--quiet", *rest)
 

@@ -138,7 +138,8 @@ class RunDirectory:
 
         What has begun in earnest, with a checkpoint, stays: it can go on.
         """
-        known, existed = self.request_file.exists(), self.path.exists()
+        known = self.request_file.exists()
+        new = [place for place in (self.path, *self.path.parents) if not place.exists()]
         if restart:
             self._move_aside()
         self.begin(request)
@@ -148,9 +149,9 @@ class RunDirectory:
             if not self.checkpoint.exists() and (restart or not known):
                 self.request_file.unlink(missing_ok=True)
                 self._bring_back()
-                if not existed:
-                    with contextlib.suppress(OSError):
-                        self.path.rmdir()
+                with contextlib.suppress(OSError):
+                    for place in new:
+                        place.rmdir()
             raise
         finally:
             for file in self._files:
