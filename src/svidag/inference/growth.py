@@ -57,7 +57,8 @@ class GrowthSettings:
     expand
         A set whose share is above exp(−expand) in some order has its neighbours looked at.
     enough
-        Growth ends when the new sets of no node together could hold more than this share.
+        Growth ends when the new sets of no node together could hold more than this share, on
+        average over orders.
     refine
         A sketched set whose share is above exp(−refine) is scored by the mechanism itself.
     sketched
@@ -67,11 +68,16 @@ class GrowthSettings:
         the tables without more growth.
     cut
         A variable whose sets hold a smaller share may be left out of a node's table for speed.
+    spared
+        The share that the sets of all variables left out of a node's table may hold together, on
+        average over orders: in general, and where leaving them out keeps its sums laid out.
     capacity
         Parent sets of a node that a table lists at most, where they are not laid out.
     powers
         Powers of p(D | order) at which the first rounds draw their orders. A stand-in may be wrong
         by many nats; flatter rounds keep it from hiding what it underrates.
+    flatter
+        The part of that power at which each round draws further orders.
     nearby
         Orders nearby that are looked at for each order that was drawn.
     rounds
@@ -85,15 +91,17 @@ class GrowthSettings:
     cold_sweeps: int = 20
     mechanism_sweeps: tuple[int, int] = (6, 4)
     reach: float = 7.0
-    expand: float = 6.0
+    expand: float = 5.0
     enough: float = 0.01
     refine: float = 6.0
     sketched: float = 0.005
-    cut: float = 0.005
+    cut: float = 0.001
+    spared: tuple[float, float] = (0.02, 0.05)
     missing: float = 0.05
     capacity: int = 4000
     powers: tuple[float, ...] = (1.0,)
-    nearby: int = 3
+    flatter: float = 0.5
+    nearby: int = 1
     rounds: int = 8
     trial: Schedule = field(
         default_factory=lambda: Schedule(
@@ -115,7 +123,7 @@ class Round:
     added, refined
         Parent sets that joined, and those that the mechanism scored after its stand-in.
     share
-        What the new sets of a node could together hold, at most.
+        What the new sets of a node could together hold on average, of the node where it is largest.
     """
 
     half: int
@@ -127,17 +135,38 @@ class Round:
 
 @dataclass(frozen=True, eq=False)
 class Half:
-    """A collection, the orders that were last drawn under it, and the rounds behind it."""
+    """A collection, the orders that were last drawn under it, and the rounds behind it.
+
+    Attributes
+    ----------
+    number
+        Which half.
+    sets
+        The collection.
+    orders
+        Orders from the posterior.
+    flatter
+        Orders from a lower power of it: between good orders lie others, and chains that do not
+        know their parent sets cannot pass.
+    rounds
+        What the rounds so far found.
+    """
 
     number: int
     sets: ParentSets
     orders: Int[np.ndarray, "chains S m"]
+    flatter: Int[np.ndarray, "chains K m"]
     rounds: tuple[Round, ...] = ()
 
     @property
     def drawn(self) -> Int[np.ndarray, "K m"]:
-        """All the orders in one list."""
+        """The orders from the posterior in one list."""
         return self.orders.reshape(-1, self.orders.shape[2])
+
+    @property
+    def visited(self) -> Int[np.ndarray, "K m"]:
+        """Both kinds of orders in one list."""
+        return np.concatenate([self.drawn, self.flatter.reshape(-1, self.orders.shape[2])])
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,7 +219,7 @@ class Grower:
             exact = np.concatenate([unknown, *(result.exact for result in own)])
             orders = np.stack([result.order for result in own])[:, None]
             sets = self.scored(ParentSets.of(nodes, parents, exact=exact))
-            found.append(Half(half, sets, orders))
+            found.append(Half(half, sets, orders, orders[:, :0]))
         return found
 
     def _search_blocks(self, numbers: list[int], report: Report) -> list[SearchResult]:
@@ -241,7 +270,9 @@ class Grower:
     def tables(self, sets: ParentSets, held: Shares) -> tuple[ScoreTables, np.ndarray]:
         """Tables of a collection, and what share of each node they leave out."""
         s = self.settings
-        return collections.tables(sets, held, self.prior, cut=s.cut, capacity=s.capacity)
+        return collections.tables(
+            sets, held, self.exactly, cut=s.cut, spared=s.spared, capacity=s.capacity
+        )
 
     def finished(self, half: Half) -> bool:
         """Whether there will be no further round."""
@@ -264,11 +295,17 @@ class Grower:
         power = s.powers[min(number, len(s.powers) - 1)]
         starts = half.orders[:, -1]
         schedule = replace(s.trial, power=power, chains=len(starts))
-        tables, _ = self.tables(half.sets, shares(half.sets, half.drawn))
+        tables, _ = self.tables(half.sets, shares(half.sets, half.visited))
         seed = (self.seed, 5, half.number, number)
-        chains = run_chains(tables, self.prior, schedule, seed=seed, starts=starts)
-        sets, done = self.extend(half.sets, half.number, power, chains.orders)
-        return Half(half.number, sets, chains.orders, (*half.rounds, done))
+        drawn, flatter = (
+            run_chains(
+                tables, self.prior, replace(schedule, power=p), seed=(*seed, turn), starts=starts
+            ).orders
+            for turn, p in enumerate((power, power * s.flatter))
+        )
+        visited = np.concatenate([drawn, flatter], axis=1)
+        sets, done = self.extend(half.sets, half.number, power, visited)
+        return Half(half.number, sets, drawn, flatter, (*half.rounds, done))
 
     def extend(
         self, sets: ParentSets, half: int, power: float, orders: Int[np.ndarray, "chains S m"]

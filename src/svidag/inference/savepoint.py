@@ -125,7 +125,8 @@ def pack_halves(halves: Sequence[Half]) -> Arrays:
     packed: Arrays = {}
     for at, half in enumerate(halves):
         packed |= {f"{at}_{name}": part for name, part in _pack_sets(half.sets).items()}
-        packed |= {f"{at}_orders": half.orders, f"{at}_rounds": _pack_rounds(half.rounds)}
+        packed |= {f"{at}_orders": half.orders, f"{at}_flatter": half.flatter}
+        packed |= {f"{at}_rounds": _pack_rounds(half.rounds)}
     return packed
 
 
@@ -135,7 +136,7 @@ def unpack_halves(packed: Arrays) -> list[Half]:
     for at in range(HALVES):
         own = {name[2:]: part for name, part in packed.items() if name.startswith(f"{at}_")}
         rounds = _unpack_rounds(own["rounds"])
-        halves.append(Half(at, _unpack_sets(own), own["orders"], rounds))
+        halves.append(Half(at, _unpack_sets(own), own["orders"], own["flatter"], rounds))
     return halves
 
 

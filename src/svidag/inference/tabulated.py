@@ -100,7 +100,7 @@ def join(grower: Grower, halves: list[Half]) -> Tabulated:
     )
     sets = halves[0].sets.joined(halves[1].sets)
     weights = [_log_evidence(grower, sets, half).mean() for half in halves]
-    drawn = np.concatenate([half.drawn for half in halves])
+    drawn = np.concatenate([half.visited for half in halves])
     tables, left_out = grower.tables(sets, shares(sets, drawn))
     return Tabulated(
         tables,
@@ -144,7 +144,7 @@ def look_outside(
     )
     if not again:
         return looked, None
-    drawn = np.concatenate([chains.orders.reshape(-1, both.m)[::step], fresh.drawn])
+    drawn = np.concatenate([chains.orders.reshape(-1, both.m)[::step], fresh.visited])
     tables, left_out = grower.tables(both, shares(both, drawn))
     started = np.repeat(fresh.orders[:, -1], len(chains.orders), axis=0)
     starts = np.concatenate([chains.replicas[:, -1], started])

@@ -25,6 +25,7 @@ from scipy.special import gammaln
 
 from svidag.data import row_groups
 from svidag.mechanisms.local import LocalScores
+from svidag.mechanisms.subset_scores import score_subsets
 
 _BATCH_ELEMENTS = 4_000_000  # matrix entries factorised at once: 32 MB
 
@@ -184,24 +185,30 @@ class LinearGaussian(LocalScores):
             np.put_along_axis(delta, members, score - removed, axis=1)
         return score[:, 0], delta
 
-    def score_tables(self) -> Float[np.ndarray, "m subsets"]:
-        """f_j(S) for every node and every subset S, indexed by bit mask; −∞ where j ∈ S.
+    def subset_scores(
+        self, node: int, candidates: Int[np.ndarray, " k"]
+    ) -> Float[np.ndarray, " subsets"]:
+        """f_j(S) for every subset S of the candidates, indexed by bit mask."""
+        group, sizes = self.group[node], np.arange(len(candidates) + 1)
+        R, n = self.scatter[group], self.rows[group]
+        a = self.scale_weight - self.m
+        scores = np.empty(1 << len(candidates))
+        score_subsets(
+            R[np.ix_(candidates, candidates)],
+            R[candidates, node],
+            R[node, node],
+            self.assemble(n, sizes, 0.0, 0.0),
+            0.5 * (n + a + sizes + 1),
+            scores,
+        )
+        return scores
 
-        One determinant per subset and group serves all nodes of the group, since a family P ∪ j is
-        itself a subset.
-        """
-        m = self.m
-        codes = np.arange(2**m)
-        members = (codes[:, None] >> np.arange(m)) & 1 == 1
-        size = members.sum(axis=1)
-        logdet = np.stack([subdeterminants(scatter, members) for scatter in self.scatter])
-        table = np.full((m, 2**m), -np.inf)
-        for j, g in enumerate(self.group):
-            own = members[:, j]
-            without = codes[~own]
-            table[j, without] = self.assemble(
-                self.rows[g], size[~own], logdet[g, without], logdet[g, without | (1 << j)]
-            )
+    def score_tables(self) -> Float[np.ndarray, "m subsets"]:
+        """f_j(S) for every node and every subset S, indexed by bit mask; −∞ where j ∈ S."""
+        everyone, codes = np.arange(self.m), np.arange(2**self.m)
+        table = np.full((self.m, 2**self.m), -np.inf)
+        for j in everyone:
+            table[j, codes >> j & 1 == 0] = self.subset_scores(int(j), np.delete(everyone, j))
         return table
 
     def assemble(self, n, size, logdet_parents, logdet_family):
@@ -216,24 +223,6 @@ class LinearGaussian(LocalScores):
             + 0.5 * (n + a + size) * logdet_parents
             - 0.5 * (n + a + size + 1) * logdet_family
         )
-
-
-def subdeterminants(
-    matrix: Float[np.ndarray, "m m"], members: Bool[np.ndarray, "S m"]
-) -> Float[np.ndarray, " S"]:
-    """The log determinants of the principal submatrices that the rows of `members` pick out.
-
-    Rows and columns outside a set are replaced by the identity's, which leaves the determinant.
-    """
-    m = matrix.shape[0]
-    out = np.empty(len(members))
-    step = max(1, _BATCH_ELEMENTS // m**2)
-    identity = np.eye(m)
-    for start in range(0, len(members), step):
-        inside = members[start : start + step]
-        both = inside[:, :, None] & inside[:, None, :]
-        out[start : start + step] = np.linalg.slogdet(np.where(both, matrix, identity))[1]
-    return out
 
 
 def _posterior_scale(x: Float[np.ndarray, "n m"], mean_weight: float, t: float) -> np.ndarray:

@@ -26,6 +26,17 @@ class FamilyScores(Protocol):
         ...
 
 
+@runtime_checkable
+class SubsetScores(Protocol):
+    """Evidences of all subsets of some candidates in one go."""
+
+    def subset_scores(
+        self, node: int, candidates: Int[np.ndarray, " k"]
+    ) -> Float[np.ndarray, " subsets"]:
+        """f_j(S) for every subset S of the candidates, indexed by bit mask."""
+        ...
+
+
 class LocalScores(abc.ABC):
     """Evidences together with their changes by one edge."""
 

@@ -56,9 +56,6 @@ FEWEST_ORDERS = 200
 BURN_IN = 100
 """Sweeps thrown away by chains that begin where searches ended."""
 
-FEW_ROWS = 300
-"""Rows below which many parent sets hold small shares, and growth goes further."""
-
 SKETCH_NATS = 150.0
 """A sketch errs in proportion to the rows: this over N is the power of the first trial."""
 
@@ -196,8 +193,6 @@ def _settings(task: Task, given: dict[str, Any]) -> tuple[Schedule, GrowthSettin
     own = {"burn_in": BURN_IN, **own, **ladder(rows, m, given)}
     schedule = Schedule(**own, enough=agreement(given))
     growth = GrowthSettings(searches=1 if m >= MANY else 2)
-    if rows < FEW_ROWS:
-        growth = dataclasses.replace(growth, reach=9.0, expand=7.0)
     if task.sketch is not None:
         growth = dataclasses.replace(growth, powers=_powers(rows))
     trial = dataclasses.replace(growth.trial, levels=schedule.levels, flattest=schedule.flattest)

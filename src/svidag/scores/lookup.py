@@ -10,6 +10,7 @@ from typing import NamedTuple, no_type_check
 
 import numba
 import numpy as np
+from numba.extending import overload
 
 from svidag.scores.tables import MOST_LAID_OUT, NodeTable, ScoreTables
 
@@ -22,62 +23,78 @@ _FIRST = (1 << MOST_LAID_OUT) - 1
 _compiled = numba.njit(nogil=True, cache=True, error_model="numpy")
 
 
-class CompiledTables(NamedTuple):
-    """The arrays of score tables as compiled code reads them.
+class LaidOutTables(NamedTuple):
+    """The arrays of score tables as compiled code reads them, where all sums are laid out.
 
     Attributes
     ----------
     sums, offsets
         F_j over first candidates, and where each node's part begins.
+    bits, turned
+        The bit of i for k, and of k for i, in row i.
+    after
+        What i gains from the prior by coming after k rather than before it.
+    """
+
+    sums: np.ndarray
+    offsets: np.ndarray
+    bits: np.ndarray
+    turned: np.ndarray
+    after: np.ndarray
+
+
+class CompiledTables(NamedTuple):
+    """The same where some nodes have other candidates besides.
+
+    Attributes
+    ----------
+    sums, offsets, bits, turned, after
+        As above.
     masks, weights, tails
         Sets with other candidates, grouped by the last of them, by falling weight in each group;
         and the log of the summed weight from each on to the end of its group.
     key, begin, groups
         For each group the bit of that candidate, where its sets begin, and for each node where its
         groups begin.
-    bits, turned
-        The bit of i for k, and of k for i, in row i.
-    after
-        What i gains from the prior by coming after k rather than before it.
     arguments, values
         Remembered sums.
     """
 
     sums: np.ndarray
     offsets: np.ndarray
+    bits: np.ndarray
+    turned: np.ndarray
+    after: np.ndarray
     masks: np.ndarray
     weights: np.ndarray
     tails: np.ndarray
     key: np.ndarray
     begin: np.ndarray
     groups: np.ndarray
-    bits: np.ndarray
-    turned: np.ndarray
-    after: np.ndarray
     arguments: np.ndarray
     values: np.ndarray
 
 
-def compiled_tables(tables: ScoreTables) -> CompiledTables:
+def compiled_tables(tables: ScoreTables) -> LaidOutTables | CompiledTables:
     """Lay score tables out for compiled code, with room to remember sums in."""
+    turned = np.ascontiguousarray(tables.bits.T)
+    after = tables.absent.T - tables.absent
+    common = (tables.sums, tables.offsets, tables.bits, turned, after)
     found = [_groups(node) for node in tables.nodes]
     listed = [group for groups in found for group in groups]
+    if not listed:
+        return LaidOutTables(*common)
     scanned = sum(len(groups) > 0 for groups in found)
-    slots = 1 << max(10, min(16, (_SLOTS // max(1, scanned)).bit_length() - 1))
-    shape = (tables.m, slots) if scanned else (1, 1)
-    nothing = np.empty(0)
+    slots = 1 << max(10, min(16, (_SLOTS // scanned).bit_length() - 1))
+    shape = (tables.m, slots)
     return CompiledTables(
-        tables.sums,
-        tables.offsets,
-        np.concatenate([np.empty(0, dtype=np.int64), *(masks for _, masks, _, _ in listed)]),
-        np.concatenate([nothing, *(weights for _, _, weights, _ in listed)]),
-        np.concatenate([nothing, *(tails for _, _, _, tails in listed)]),
+        *common,
+        np.concatenate([masks for _, masks, _, _ in listed]),
+        np.concatenate([weights for _, _, weights, _ in listed]),
+        np.concatenate([tails for _, _, _, tails in listed]),
         np.array([key for key, _, _, _ in listed], dtype=np.int64),
         np.cumsum([0, *(len(masks) for _, masks, _, _ in listed)]),
         np.cumsum([0, *map(len, found)]),
-        tables.bits,
-        np.ascontiguousarray(tables.bits.T),
-        tables.absent.T - tables.absent,
         np.full(shape, -1, dtype=np.int64),
         np.empty(shape),
     )
@@ -117,17 +134,31 @@ def _with_others(
     return values[j, slot]
 
 
+def log_sum(j: int, mask: int, tables: LaidOutTables | CompiledTables) -> float:
+    """F_j(U) for the mask of U, inside compiled code."""
+    raise NotImplementedError("only compiled code looks sums up one by one")
+
+
+@overload(log_sum, inline="always", jit_options={"error_model": "numpy"})
 @no_type_check
-@numba.njit(nogil=True, inline="always", error_model="numpy")
-def log_sum(j, mask, tables):
-    """F_j(U) for the mask of U."""
-    found = tables.sums[tables.offsets[j] + (mask & _FIRST)]
-    if mask > _FIRST:
-        found = _with_others(
-            j, mask, found, tables.masks, tables.weights, tables.tails, tables.key, tables.begin,
-            tables.groups, tables.arguments, tables.values,
-        )  # fmt: skip
-    return found
+def _log_sum(j, mask, tables):
+    """Two kinds of tables, told apart when the code is compiled."""
+
+    @no_type_check
+    def look_up(j, mask, tables):
+        return tables.sums[tables.offsets[j] + mask]
+
+    @no_type_check
+    def add_others(j, mask, tables):
+        found = tables.sums[tables.offsets[j] + (mask & _FIRST)]
+        if mask > _FIRST:
+            found = _with_others(
+                j, mask, found, tables.masks, tables.weights, tables.tails, tables.key,
+                tables.begin, tables.groups, tables.arguments, tables.values,
+            )  # fmt: skip
+        return found
+
+    return look_up if tables.instance_class is LaidOutTables else add_others
 
 
 @no_type_check

@@ -11,17 +11,18 @@ mechanism itself wherever a set holds a share.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, UInt8
 
-from svidag.mechanisms.local import LocalScores
+from svidag.mechanisms.local import LocalScores, SubsetScores
 from svidag.prior import EdgePrior
 from svidag.scores.tables import MOST_CANDIDATES, MOST_LAID_OUT, NodeTable, ScoreTables
 
-FEW = 13  # candidates whose sums are quick to look up
+FEW = 12  # candidates whose sums are quick to look up
 _CELLS_AT_ONCE = 2**24  # pairs of a set and an order looked at together
 
 
@@ -247,6 +248,23 @@ class Weigher:
         own = (parents * self.odds.T[nodes]).sum(axis=1)
         return self.scores.family_scores(nodes, parents) + own
 
+    def every(
+        self, node: int, candidates: Int[np.ndarray, " k"]
+    ) -> Float[np.ndarray, " subsets"] | None:
+        """w_j(S) for every subset of the candidates, by mask; None where that takes long.
+
+        Sets without a required parent weigh nothing.
+        """
+        if not isinstance(self.scores, SubsetScores):
+            return None
+        weights = self.scores.subset_scores(node, candidates)
+        masks = np.arange(len(weights))
+        for bit, parent in enumerate(candidates):
+            weights[masks >> bit & 1 == 1] += self.odds[parent, node]
+            if self.prior.required[parent, node]:
+                weights[masks >> bit & 1 == 0] = -np.inf
+        return weights
+
     def changes(
         self, nodes: Int[np.ndarray, " B"], parents: Bool[np.ndarray, "B m"]
     ) -> Float[np.ndarray, "B m"]:
@@ -268,12 +286,14 @@ def neighbours(
 ) -> tuple[ParentSets, Float[np.ndarray, " N"]]:
     """Sets one variable away from some sets, as far as their shares could come within reach.
 
-    A neighbour's share is that of the set it comes from, times what the change gains. Returns the
-    neighbours that are not yet in the collection with these shares, as logarithms: the largest
-    where a set is the neighbour of several, −∞ where the added variable does not precede the node
-    in the orders at hand.
+    A neighbour's share is that of the set it comes from, times what the change gains; the largest
+    over orders decides. Returns the neighbours that are not yet in the collection with their mean
+    shares, as logarithms: the largest where a set is the neighbour of several, −∞ where the added
+    variable does not precede the node in the orders at hand.
     """
     nodes, parents, log_share = sets.nodes[rows], sets.parents(rows), held.log_peak[rows]
+    with np.errstate(divide="ignore"):
+        less = np.log(held.mean[rows]) - log_share
     gain = weigher.changes(nodes, parents) + log_share[:, None]
     source, changed = np.nonzero(gain > -reach)
     near = parents[source]
@@ -288,7 +308,8 @@ def neighbours(
     found = ParentSets.of(nodes[source], near, **known)
     # The shares travel with the sets through sorting in place of a weight.
     fits = near[np.arange(len(near)), changed[ranked]] <= held.room[rows][source, changed[ranked]]
-    told = ParentSets.of(nodes[source], near, exact=np.where(fits, share, np.nan)).exact
+    mean = np.where(fits, share + less[source], np.nan)
+    told = ParentSets.of(nodes[source], near, exact=mean).exact
     told = np.where(np.isnan(told), -np.inf, told)
     new = sets.rows_of(found) < 0
     return found.chosen(new), told[new]
@@ -300,14 +321,20 @@ def node_table(
     held: Shares,
     *,
     cut: float,
+    spared: tuple[float, float],
     capacity: int,
+    every: Callable[[Int[np.ndarray, " k"]], Float[np.ndarray, " subsets"] | None],
 ) -> tuple[NodeTable, float]:
     """A node's table, and the mean share of the sets that it leaves out.
 
     Variables are ranked by the shares that the sets with them hold at most, and then by how many of
-    the sets have them. The first `FEW` are candidates in any case, and all whose sets hold more
-    than `cut`. Where these are too many to lay sums out, all variables are candidates, as far as
-    masks reach, with the `capacity` sets that hold most.
+    the sets have them. The first `FEW` are candidates in any case, and then all whose sets hold
+    more than `cut`, or fewer where the sets with the others hold no more than spared[0] on average.
+    Where these are too many to lay sums out, the first are if the sets with the others hold no
+    more than spared[1]; else all variables are candidates, as far as masks reach, with the
+    `capacity` sets that hold most. All sets of the candidates over which sums are laid out
+    are listed if `every` gives their weights: chains cannot pass through orders whose sets are
+    unknown, and in each of these sets alone there may be too little for anyone to look.
     """
     used = parents.any(axis=0)
     worth = np.exp(held.log_peak) @ parents
@@ -318,7 +345,11 @@ def node_table(
     place = np.zeros(parents.shape[1], dtype=np.int64)
     place[ranked] = np.arange(1, len(ranked) + 1)
     depth = (parents * place).max(axis=1)
-    size = min(len(ranked), max(FEW, int((rank > cut).sum())))
+    beyond = held.mean.sum() - np.bincount(depth, held.mean, len(ranked) + 1).cumsum()
+    size = min(int((rank > cut).sum()), int((beyond > spared[0]).sum()))
+    size = min(len(ranked), max(FEW, size))
+    if size > MOST_LAID_OUT and beyond[MOST_LAID_OUT] <= spared[1]:
+        size = MOST_LAID_OUT
     kept = depth <= size
     if size > MOST_LAID_OUT:
         size = min(len(ranked), MOST_CANDIDATES)
@@ -328,17 +359,23 @@ def node_table(
             (-weights, -held.log_peak, parents.sum(axis=1) > parents.all(axis=0).sum())
         )
         kept[best[kept[best].cumsum() > capacity]] = False
-    candidates = ranked[:size]
-    masks = parents[kept][:, candidates] @ (1 << np.arange(size))
-    return NodeTable.of(candidates, masks, weights[kept]), float(held.mean[~kept].sum())
+    candidates, lost = ranked[:size], float(held.mean[~kept].sum())
+    masks, weights = parents[kept][:, candidates] @ (1 << np.arange(size)), weights[kept]
+    complete = every(candidates[:MOST_LAID_OUT])
+    if complete is not None:
+        others, known = masks >= len(complete), np.flatnonzero(complete > -np.inf)
+        masks = np.concatenate([known, masks[others]])
+        weights = np.concatenate([complete[known], weights[others]])
+    return NodeTable.of(candidates, masks, weights), lost
 
 
 def tables(
     sets: ParentSets,
     held: Shares,
-    prior: EdgePrior,
+    weigher: Weigher,
     *,
     cut: float,
+    spared: tuple[float, float],
     capacity: int,
 ) -> tuple[ScoreTables, Float[np.ndarray, " m"]]:
     """Tables of a collection, and for each node the mean share of what they leave out."""
@@ -351,8 +388,10 @@ def tables(
             weights[rows],
             Shares(held.log_peak[rows], held.mean[rows], held.room[rows]),
             cut=cut,
+            spared=spared,
             capacity=capacity,
+            every=partial(weigher.every, j),
         )
         nodes.append(table)
         left_out.append(lost)
-    return ScoreTables.of(nodes, prior), np.array(left_out)
+    return ScoreTables.of(nodes, weigher.prior), np.array(left_out)

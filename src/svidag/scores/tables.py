@@ -177,12 +177,14 @@ class ScoreTables:
     def log_sums(self, node: int, before: Int[np.ndarray, " S"]) -> Float[np.ndarray, " S"]:
         """F_j(U) for masks of predecessors."""
         table = self.nodes[node]
+        sums = self.sums[self.offsets[node] + (before & ((1 << MOST_LAID_OUT) - 1))]
         if len(table.candidates) <= MOST_LAID_OUT:
-            return self.sums[self.offsets[node] + before]
+            return sums
         distinct, which = np.unique(before, return_inverse=True)
-        inside = table.masks & ~distinct[:, None] == 0
-        sums = np.logaddexp.reduce(np.where(inside, table.weights, -np.inf), axis=1)
-        return sums[which.reshape(-1)]
+        masks, weights = table.masks[~table.first], table.weights[~table.first]
+        inside = masks & ~distinct[:, None] == 0
+        others = np.logaddexp.reduce(np.where(inside, weights, -np.inf), axis=1, initial=-np.inf)
+        return np.logaddexp(sums, others[which.reshape(-1)])
 
     def log_evidence(self, orders: Int[np.ndarray, "S m"]) -> Float[np.ndarray, " S"]:
         """log p(D | order) = Σ_j log p(D_j | predecessors of j), for orders with causes first."""
