@@ -86,7 +86,7 @@ class GrowthSettings:
         The chains that draw orders in each round.
     """
 
-    searches: int = 2
+    searches: int = 1
     search_sweeps: int = 30
     cold_sweeps: int = 20
     mechanism_sweeps: tuple[int, int] = (6, 4)
@@ -288,6 +288,17 @@ class Grower:
             and last.share <= self.settings.enough
             and last.refined == 0
         )
+
+    def advance_all(self, halves: Sequence[Half]) -> list[Half]:
+        """One more round for each half that is not finished."""
+
+        def next_of(half: Half) -> Half:
+            return half if self.finished(half) else self.advance(half)
+
+        # Networks score on all cores at once as it is, and what they remember is in one place.
+        together = cores.usable() if self.blocks.model is not None else 1
+        with ThreadPoolExecutor(together) as pool:
+            return list(pool.map(next_of, halves))
 
     def advance(self, half: Half) -> Half:
         """One more round."""

@@ -20,6 +20,9 @@ from svidag.scores import ParentSets, ScoreTables, evidence, shares
 COMPARABLE = 5.0
 """Nats below the mean of the draws from which orders carry weight."""
 
+LOOK_ROUNDS = 3
+"""Rounds of growth of a fresh search: enough to say what its orders weigh."""
+
 LOOKED_AT = 100
 """Orders of the chains at which parent sets outside the tables are looked for."""
 
@@ -85,11 +88,10 @@ def grow_halves(
     halves = begun or grower.search(range(HALVES), grower.settings.searches, report)
     if begun is None:
         keep(halves)
-    for at in range(HALVES):
-        while not grower.finished(halves[at]):
-            halves = [*halves[:at], grower.advance(halves[at]), *halves[at + 1 :]]
-            report("looking for parents", sum(len(half.sets) for half in halves), None)
-            keep(halves)
+    while not all(map(grower.finished, halves)):
+        halves = grower.advance_all(halves)
+        report("looking for parents", sum(len(half.sets) for half in halves), None)
+        keep(halves)
     return halves
 
 
@@ -126,7 +128,7 @@ def look_outside(
     step = max(1, chains.orders.shape[0] * chains.kept // LOOKED_AT)
     sets, done = grower.extend(made.sets, HALVES + made.searched, 1.0, chains.orders[:, ::step])
     [fresh] = grower.search([HALVES + made.searched], 1, report)
-    while not grower.finished(fresh):
+    while not grower.finished(fresh) and len(fresh.rounds) < LOOK_ROUNDS:
         fresh = grower.advance(fresh)
         report("searching once more", len(fresh.sets), None)
     both = sets.joined(fresh.sets)

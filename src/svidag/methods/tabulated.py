@@ -192,7 +192,7 @@ def _settings(task: Task, given: dict[str, Any]) -> tuple[Schedule, GrowthSettin
     own = {name: value for name, value in given.items() if name in _SCHEDULE}
     own = {"burn_in": BURN_IN, **own, **ladder(rows, m, given)}
     schedule = Schedule(**own, enough=agreement(given))
-    growth = GrowthSettings(searches=1 if m >= MANY else 2)
+    growth = GrowthSettings()
     if task.sketch is not None:
         growth = dataclasses.replace(growth, powers=_powers(rows))
     trial = dataclasses.replace(growth.trial, levels=schedule.levels, flattest=schedule.flattest)
