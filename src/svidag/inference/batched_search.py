@@ -337,6 +337,7 @@ def search_in_batches(
                 np.array([j for j, _ in listed]),
                 unpack([parents for _, parents in listed], m),
                 np.array([exactly.get(family, np.nan) for family in listed]),
+                sum(parents.bit_count() for parents, _ in search.best.values()) / m,
             )
         )
     return results

@@ -11,6 +11,7 @@ tells how much a search misses.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -29,6 +30,13 @@ from svidag.prior import EdgePrior
 from svidag.scores import ParentSets, ScoreTables, Shares, Weigher, evidence, neighbours, shares
 from svidag.scores import parent_sets as collections
 
+COMPARABLE = 5.0
+"""Nats within which two orders both carry weight."""
+
+SLOWER = 3  # times as many sweeps, where searches end further apart
+MOST_SEARCHED = 100_000  # sweeps times squared variables of a search that goes slower
+LARGE = 2.0  # nats below the whole from which a set's share is large
+MANY_PARENTS = 4  # parents from which a stand-in is not trusted
 HALVES = 2
 SPACING = 1000  # numbers set aside for the searches of one half
 FIRST_POWER, SECOND_POWER = 0.3, 0.5  # at which searches by a stand-in and a mechanism begin
@@ -51,7 +59,8 @@ class GrowthSettings:
     cold_sweeps
         Sweeps that follow at the power 1, to come upon the best sets of orders nearby.
     mechanism_sweeps
-        Sweeps that follow where these are not the mechanism: by the stand-in, and by itself.
+        Sweeps that follow where these are not the mechanism, by the stand-in and by itself, if the
+        graphs found have three parents a node or more; fewer if they have fewer.
     reach
         A neighbour joins the collection if its share could be above exp(−reach).
     expand
@@ -81,7 +90,7 @@ class GrowthSettings:
     nearby
         Orders nearby that are looked at for each order that was drawn.
     rounds
-        How many rounds there may be.
+        How many rounds at the power 1 there may be.
     trial
         The chains that draw orders in each round.
     """
@@ -102,7 +111,7 @@ class GrowthSettings:
     powers: tuple[float, ...] = (1.0,)
     flatter: float = 0.5
     nearby: int = 1
-    rounds: int = 8
+    rounds: int = 6
     trial: Schedule = field(
         default_factory=lambda: Schedule(
             chains=2, burn_in=10, orders=15, thin=4, enough=Agreement(tolerance=0.0)
@@ -123,7 +132,8 @@ class Round:
     added, refined
         Parent sets that joined, and those that the mechanism scored after its stand-in.
     share
-        What the new sets of a node could together hold on average, of the node where it is largest.
+        What the new sets of a node could together hold on average, or those that were only
+        sketched, of the node where it is largest.
     """
 
     half: int
@@ -206,7 +216,7 @@ class Grower:
     def search(self, halves: Sequence[int], searches: int, report: Report) -> list[Half]:
         """So many searches for each of the halves."""
         numbers = [half * SPACING + k for half in halves for k in range(searches)]
-        results = self._search_blocks(numbers, report)
+        results = self._search_longer(numbers, report)
         if self.blocks.model is None:
             results = self._search_mechanism(numbers, results, report)
         everyone = np.arange(len(self.prior.names))
@@ -222,15 +232,28 @@ class Grower:
             found.append(Half(half, sets, orders, orders[:, :0]))
         return found
 
-    def _search_blocks(self, numbers: list[int], report: Report) -> list[SearchResult]:
+    def _search_longer(self, numbers: list[int], report: Report) -> list[SearchResult]:
+        """Searches by Gaussian blocks, and slower ones while they end at different heights."""
+        sweeps = self.settings.search_sweeps
+        results = self._search_blocks(numbers, sweeps, report)
+        while np.ptp([result.log_weight for result in results]) > COMPARABLE:
+            sweeps *= SLOWER
+            too_long = sweeps * len(self.prior.names) ** 2 > MOST_SEARCHED
+            if too_long or self.deadline.passed(SEARCH_SHARE):
+                break
+            slower = self._search_blocks(numbers, sweeps, report)
+            pairs = zip(results, slower, strict=True)
+            results = [max(pair, key=lambda result: result.log_weight) for pair in pairs]
+        return results
+
+    def _search_blocks(self, numbers: list[int], sweeps: int, report: Report) -> list[SearchResult]:
         """Searches by Gaussian blocks, as many at once as there are cores."""
-        s = self.settings
-        cooling = np.geomspace(self.flattest, 1.0, s.search_sweeps)
-        powers = np.concatenate([cooling, np.ones(s.cold_sweeps)])
+        cooling = np.geomspace(self.flattest, 1.0, sweeps)
+        powers = np.concatenate([cooling, np.ones(self.settings.cold_sweeps)])
         done: list[int] = []
 
         def single(number: int) -> SearchResult:
-            rng = np.random.default_rng([self.seed, 4, number])
+            rng = np.random.default_rng([self.seed, 4, number, sweeps])
             found = search_orders(self.blocks, self.prior, powers=powers, rng=rng)
             done.append(number)
             report("searching orders", len(done), len(numbers))
@@ -246,7 +269,9 @@ class Grower:
         report: Report,
     ) -> list[SearchResult]:
         """Go on from there with the stand-in, if there is one, and then the mechanism itself."""
-        cheap, own = self.settings.mechanism_sweeps
+        # In sparse graphs parents tell their order; in dense ones one order hides another.
+        dense = float(np.clip((np.mean([result.density for result in results]) - 1) / 2, 0, 1))
+        cheap, own = (math.ceil(dense * sweeps) for sweeps in self.settings.mechanism_sweeps)
         weigh, powers = (self.exactly.weigh,), (np.geomspace(FIRST_POWER, 1.0, cheap),)
         if self.sketch is not None:
             weigh = (self.sketch.weigh, *weigh)
@@ -276,7 +301,9 @@ class Grower:
 
     def finished(self, half: Half) -> bool:
         """Whether there will be no further round."""
-        spent = len(half.rounds) >= self.settings.rounds or self.deadline.passed(GROWTH_SHARE)
+        s = self.settings
+        most = s.rounds + len(s.powers) - 1
+        spent = len(half.rounds) >= most or self.deadline.passed(GROWTH_SHARE)
         return spent or self.settled(half.rounds)
 
     def settled(self, rounds: tuple[Round, ...]) -> bool:
@@ -286,7 +313,6 @@ class Grower:
             last is not None
             and last.power == 1.0
             and last.share <= self.settings.enough
-            and last.refined == 0
         )
 
     def advance_all(self, halves: Sequence[Half]) -> list[Half]:
@@ -325,9 +351,9 @@ class Grower:
         rng = np.random.default_rng([self.seed, 8, half, len(sets)])
         drawn = self.with_nearby(sets, orders.reshape(-1, sets.m), rng)
         held = shares(sets, drawn, least=self.settings.expand)
-        refined = 0
+        refined, sketched = 0, 0.0
         if self.sketch is not None:
-            sets, refined = self._refine(sets, held)
+            sets, refined, sketched = self._refine(sets, held)
             if refined:
                 held = shares(sets, drawn, least=self.settings.expand)
         rows = np.flatnonzero((held.log_peak > -self.settings.expand) & ~sets.expanded)
@@ -341,9 +367,36 @@ class Grower:
         )
         expanded = sets.expanded.copy()
         expanded[rows] = True
-        worst = np.bincount(new.nodes, np.exp(share), sets.m).max()
-        done = Round(half, power, len(new), refined, float(worst))
-        return replace(sets, expanded=expanded).joined(new), done
+        worst = float(np.bincount(new.nodes, np.exp(share), sets.m).max())
+        sets = replace(sets, expanded=expanded).joined(new)
+        if self.sketch is not None and power == 1.0:
+            held = shares(sets, drawn, least=self.settings.expand)
+            sets, checked, share = self._check_additions(sets, held)
+            refined, worst = refined + checked, max(worst, share)
+        return sets, Round(half, power, len(new), refined, max(worst, sketched))
+
+    def _check_additions(self, sets: ParentSets, held: Shares) -> tuple[ParentSets, int, float]:
+        """Have the mechanism score every addition to sets of many that hold a large share.
+
+        Of many parents a stand-in with few units sees little: it may underrate an addition by tens
+        of nats. Returns how many sets are new, and the share that they would hold of a node.
+        """
+        many = np.bitwise_count(sets.packed).sum(axis=1) >= MANY_PARENTS
+        rows = np.flatnonzero((held.log_peak > -LARGE) & many)
+        nodes, parents = sets.nodes[rows], sets.parents(rows)
+        source, added = np.nonzero(held.room[rows] & ~parents & self.prior.free.T[nodes])
+        near = parents[source]
+        near[np.arange(len(source)), added] = True
+        found = ParentSets.of(nodes[source], near)
+        known = sets.rows_of(found)
+        found = found.chosen(np.flatnonzero((known < 0) | np.isnan(sets.exact[known])))
+        exact = self.exactly.weigh(found.nodes, found.parents())
+        sketch = self.weigher.weigh(found.nodes, found.parents())
+        best = np.full(sets.m, -np.inf)
+        np.maximum.at(best, nodes, sets.weights[rows])
+        share = np.bincount(found.nodes, np.exp(np.minimum(exact - best[found.nodes], 0)), sets.m)
+        found = replace(found, exact=exact, sketch=sketch)
+        return sets.joined(found), len(found), float(share.max())
 
     def with_nearby(
         self, sets: ParentSets, orders: Int[np.ndarray, "S m"], rng: np.random.Generator
@@ -364,16 +417,26 @@ class Grower:
         usual = (evidence(sets, orders).sum(axis=1) + order_prior(self.prior, orders)).mean()
         return np.concatenate([orders, moved[weight > usual - self.settings.reach]])
 
-    def _refine(self, sets: ParentSets, held: Shares) -> tuple[ParentSets, int]:
-        """Score by the mechanism what was only sketched and holds a share."""
+    def _refine(self, sets: ParentSets, held: Shares) -> tuple[ParentSets, int, float]:
+        """Score by the mechanism what was only sketched and holds a share.
+
+        Returns how many sets that was, and what share all sketched ones of a node held.
+        """
         open_rows = np.isnan(sets.exact)
-        share = np.bincount(sets.nodes[open_rows], held.mean[open_rows], sets.m)
-        if share.max() <= self.settings.sketched:
-            return sets, 0
-        rows = np.flatnonzero(open_rows & (held.log_peak > -self.settings.refine))
+        share = np.bincount(sets.nodes[open_rows], held.mean[open_rows], sets.m).max()
+        if share <= self.settings.sketched:
+            return sets, 0, share
+        ranked = np.lexsort((held.mean, sets.nodes))
+        left = np.cumsum(np.where(open_rows, held.mean, 0.0)[ranked])
+        begins = np.searchsorted(sets.nodes[ranked], sets.nodes[ranked])
+        left -= (left - np.where(open_rows, held.mean, 0.0)[ranked])[begins]
+        rest = np.empty(len(sets))
+        rest[ranked] = left  # what this set and all smaller ones of its node hold
+        wanted = (held.log_peak > -self.settings.refine) | (rest > self.settings.sketched)
+        rows = np.flatnonzero(open_rows & wanted)
         exact = sets.exact.copy()
         exact[rows] = self.exactly.weigh(sets.nodes[rows], sets.parents(rows))
-        return replace(sets, exact=exact), len(rows)
+        return replace(sets, exact=exact), len(rows), float(share)
 
 
 def order_prior(prior: EdgePrior, orders: Int[np.ndarray, "S m"]) -> Float[np.ndarray, " S"]:

@@ -59,6 +59,8 @@ class SearchResult:
     exact
         The weights of these by the mechanism itself, where the search asked for them; elsewhere not
         a number.
+    density
+        Parents of a node where the search ended, on average.
     """
 
     order: Int[np.ndarray, " m"]
@@ -66,6 +68,7 @@ class SearchResult:
     nodes: Int[np.ndarray, " T"]
     parents: Bool[np.ndarray, "T m"]
     exact: Float[np.ndarray, " T"]
+    density: float
 
 
 def search_orders(
@@ -102,7 +105,9 @@ def search_orders(
     best = order.copy()
     after = absent.T - absent
     uniforms = rng.random((len(powers), m, 2))
-    top = _anneal(order, best, weights, blocks.group, after, words, powers, uniforms, memo, record)
+    top, arrows = _anneal(
+        order, best, weights, blocks.group, after, words, powers, uniforms, memo, record
+    )
     nodes, sets, sizes, _, count = record
     T = int(count[0])
     parents = np.zeros((T, m), dtype=bool)
@@ -111,7 +116,8 @@ def search_orders(
     # `after` counts each pair by the half difference of its two directions; this is the other half.
     constant = 0.5 * absent.sum()
     unknown = np.full(T, np.nan)
-    return SearchResult(best, float(top + constant), nodes[:T].copy(), parents, unknown)
+    own = nodes[:T].copy()
+    return SearchResult(best, float(top + constant), own, parents, unknown, arrows / m)
 
 
 def _memory(m: int, most: int) -> tuple[np.ndarray, ...]:
@@ -375,7 +381,10 @@ def _begin(order, weights, groups, after, words, record, work, several, state):
 @no_type_check
 @_compiled
 def _anneal(order, best, weights, groups, after, words, powers, uniforms, memo, record):
-    """A sweep of m moves for each power; `best` becomes the best order after a sweep."""
+    """A sweep of m moves for each power; `best` becomes the best order after a sweep.
+
+    Returns its weight, up to a constant, and how many arrows there were at the end.
+    """
     m, most = len(order), memo[3].shape[2] - 1
     width = (most + 1) * weights[5]
     work = (np.zeros((width, width)), np.zeros(width), np.zeros(most + 1, np.int64), np.zeros(m))
@@ -434,4 +443,4 @@ def _anneal(order, best, weights, groups, after, words, powers, uniforms, memo, 
         if energy > top:
             top = energy
             best[:] = order
-    return top
+    return top, count.sum()

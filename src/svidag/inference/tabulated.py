@@ -14,14 +14,8 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from svidag.inference.chains import OrderChains
-from svidag.inference.growth import HALVES, Grower, Half, Report, Round, missed, order_prior
+from svidag.inference.growth import COMPARABLE, HALVES, Grower, Half, Report, Round, missed, order_prior
 from svidag.scores import ParentSets, ScoreTables, evidence, shares
-
-COMPARABLE = 5.0
-"""Nats below the mean of the draws from which orders carry weight."""
-
-LOOK_ROUNDS = 3
-"""Rounds of growth of a fresh search: enough to say what its orders weigh."""
 
 LOOKED_AT = 100
 """Orders of the chains at which parent sets outside the tables are looked for."""
@@ -122,13 +116,13 @@ def look_outside(
     """What was found outside the tables, and tables with it if it carries weight.
 
     Orders that the chains kept are looked at like those of a round of growth. And a fresh search
-    grows a collection of its own: where its orders carry weight beside those of the chains and hold
+    grows a collection of its own, for as many rounds as it takes to say what its orders weigh: where its orders carry weight beside those of the chains and hold
     parent sets that the tables lack, or carry more than the chains ever saw, it is joined.
     """
     step = max(1, chains.orders.shape[0] * chains.kept // LOOKED_AT)
     sets, done = grower.extend(made.sets, HALVES + made.searched, 1.0, chains.orders[:, ::step])
     [fresh] = grower.search([HALVES + made.searched], 1, report)
-    while not grower.finished(fresh) and len(fresh.rounds) < LOOK_ROUNDS:
+    while not grower.finished(fresh) and len(fresh.rounds) <= len(grower.settings.powers):
         fresh = grower.advance(fresh)
         report("searching once more", len(fresh.sets), None)
     both = sets.joined(fresh.sets)

@@ -315,9 +315,15 @@ def by_parent_set(group: np.ndarray, parents: np.ndarray) -> Iterator[np.ndarray
 def on_all_cores(work: Callable[[Any], None], tasks: Iterable[Any]) -> None:
     """Do every task, as many at once as this process has cores."""
     # BLAS threads of their own would fight with ours over the cores.
-    limited = _linear_algebra().limit(limits=1, user_api="blas")
-    with limited, ThreadPoolExecutor(cores.usable()) as pool:
-        list(pool.map(work, tasks))
+    with _linear_algebra().limit(limits=1, user_api="blas"):
+        for _ in _threads(cores.usable()).map(work, tasks):
+            pass
+
+
+@cache
+def _threads(count: int) -> ThreadPoolExecutor:
+    """So many threads, kept: searches ask for a few parent sets at a time, very often."""
+    return ThreadPoolExecutor(count)
 
 
 @cache

@@ -47,10 +47,10 @@ MANY = 60
 LOOKS = 2
 """How often fresh searches look outside the tables; between them chains may begin again."""
 
-WORK = 2e8
+WORK = 1.2e8
 """Look-ups that chains may take in all, those that must be summed counted tenfold."""
 
-FEWEST_ORDERS = 200
+FEWEST_ORDERS = 120
 """Orders kept from each chain that they may take in any case."""
 
 BURN_IN = 100

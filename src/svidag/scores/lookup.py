@@ -16,7 +16,9 @@ from svidag.scores.tables import MOST_LAID_OUT, NodeTable, ScoreTables
 
 NEGLIGIBLE = 10.0  # nats below a sum at which all that is left to add is left out
 
-_SLOTS = 2**18  # sums remembered by a thread, all nodes together
+MUCH = 2.0  # nats above the scale of a sum at which a weight becomes the scale
+
+_SLOTS = 2**20  # sums remembered by a thread, all nodes together
 _MIX = np.uint64(0x9E3779B97F4A7C15)  # odd and near 2⁶⁴/φ: products spread over all bits
 _FIRST = (1 << MOST_LAID_OUT) - 1
 
@@ -121,16 +123,20 @@ def _with_others(
     """Add to the sum over first candidates what sets with others weigh."""
     slot = np.int64((np.uint64(mask) * _MIX) >> np.uint64(40)) & (arguments.shape[1] - 1)
     if arguments[j, slot] != mask:
-        found = base
+        scale, total = base, 1.0  # the sum so far is total · exp(scale)
         for g in range(groups[j], groups[j + 1]):
             if mask & key[g]:
                 for t in range(begin[g], begin[g + 1]):
-                    if tails[t] < found - NEGLIGIBLE:
+                    if tails[t] < scale - NEGLIGIBLE:
                         break
                     if masks[t] & ~mask == 0:
-                        found = np.logaddexp(found, weights[t])
+                        above = weights[t] - scale
+                        if above > MUCH:
+                            scale, total = weights[t], 1.0 + total * np.exp(-above)
+                        else:
+                            total += np.exp(above)
         arguments[j, slot] = mask
-        values[j, slot] = found
+        values[j, slot] = scale + np.log(total)
     return values[j, slot]
 
 
