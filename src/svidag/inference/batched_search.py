@@ -29,8 +29,9 @@ Weigh = Callable[[Int[np.ndarray, " B"], Bool[np.ndarray, "B m"]], Float[np.ndar
 Ask = Generator[tuple[int, list[Family]], None, "tuple[int, float]"]
 """Yields a level (0: stand-in, 1: mechanism) and families; ends with a set and its weight."""
 
-HOPELESS = 20.0  # nats, times the power, by which a place may fall short before the next is skipped
-SHORTLIST = 5  # changes that the mechanism is asked about, of those that its stand-in finds best
+HOPELESS = 12.0  # nats, times the power, by which a place may fall short before the next is skipped
+# Changes to few parents and to many that the mechanism is asked about, the best by its stand-in.
+SHORTLIST, MANY_PARENTS = (2, 5), 3
 DOUBT = 20.0  # nats by which the stand-in may be wrong about a change
 WINDOW = 8  # places looked at together
 
@@ -154,7 +155,8 @@ class Search:
             at = int(np.argmax(weights))
             return families[at][1], weights[at]
         weights = [self.batches.corrected(family) for family in families]
-        ranked = sorted(range(1, len(weights)), key=lambda at: -weights[at])[:SHORTLIST]
+        asked = SHORTLIST[present.bit_count() >= MANY_PARENTS]
+        ranked = sorted(range(1, len(weights)), key=lambda at: -weights[at])[:asked]
         likely = [0, *(at for at in ranked if weights[at] > weights[0] - DOUBT)]
         families = [families[at] for at in likely]
         known = self.batches.known[1]
