@@ -15,9 +15,9 @@ from svidag.mechanisms.linear import LinearGaussian
 from svidag.mechanisms.wide import WideNetwork
 
 CELLS = (
-    #("linear", 25, 60),
-    #("linear", 25, 75),
-    #("linear", 50, 150),
+    ("linear", 25, 60),
+    ("linear", 25, 75),
+    ("linear", 50, 150),
     ("nonlinear", 25, 75),
 )
 ROWS = 1000

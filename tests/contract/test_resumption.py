@@ -95,7 +95,7 @@ def straight():
         ("table", "moving", 230),
         ("table", "searching once more", 1),
         ("small table", "looking for parents", 1),
-        ("small table", "looking for parents", 4),
+        ("small table", "looking for parents", 2),
         ("sketched table", "looking for parents", 3),
         ("sketched table", "moving", 230),
         ("sketched table", "searching once more", 1),

@@ -115,7 +115,9 @@ def test_the_places_of_a_node_are_compared_as_by_scoring_whole_orders(prior):
     order = np.array([2, 0, 1, 3])
     state, scores = located(order, tables), np.empty(4)
     for i in range(4):
-        relocate.compare_places(i, 0, 4, order, *state, compiled_tables(tables), scores)
+        relocate.compare_places(
+            i, 0, 4, order, *state, compiled_tables(tables), scores, np.empty(4)
+        )
         others = order[order != i]
         there = tables.log_evidence(np.stack([np.insert(others, t, i) for t in range(4)]))
         assert scores == pytest.approx(there - tables.log_evidence(order[None]), abs=1e-9)

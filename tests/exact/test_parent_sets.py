@@ -12,6 +12,13 @@ from svidag.scores import ParentSets, Shares, Weigher, evidence, neighbours, sha
 from svidag.scores.parent_sets import node_table, tables
 
 NAMES = tuple("abcde")
+
+
+def only_listed(capacity):
+    """A table has the sets that were found, whatever small share that leaves out."""
+    return {"spared": (0.0, 0.0), "capacity": capacity, "every": lambda candidates: None}
+
+
 HARD = Prior(p=0.3, required=[("e", "a")], forbidden=[("a", "d"), ("b", "d")])
 
 
@@ -200,7 +207,9 @@ def peaked(parents, log_peak):
 def test_few_variables_are_all_candidates_and_nothing_is_left_out():
     parents = random_sets(12, 60, 3, seed=0)
     weights = np.random.default_rng(1).normal(size=len(parents))
-    table, lost = node_table(parents, weights, peaked(parents, weights - 9), cut=0.1, capacity=2)
+    table, lost = node_table(
+        parents, weights, peaked(parents, weights - 9), cut=0.1, **only_listed(2)
+    )
     assert lost == 0.0
     assert listed(table, 12) == {tuple(np.flatnonzero(row).tolist()) for row in parents}
     assert table.weights.tolist() == sorted(weights, reverse=True)
@@ -214,7 +223,7 @@ def test_variables_whose_sets_hold_little_are_left_out_and_their_share_is_told()
     assert 5 < rare.sum() < len(parents) - 5
     held = peaked(parents, np.where(rare, -12.0, -2.0))
     weights = np.random.default_rng(1).normal(size=len(parents))
-    table, lost = node_table(parents, weights, held, cut=0.005, capacity=10)
+    table, lost = node_table(parents, weights, held, cut=0.005, **only_listed(10))
     assert sorted(table.candidates) == list(range(1, 14))
     kept = {tuple(np.flatnonzero(row).tolist()) for row in parents[~rare]}
     assert listed(table, m) == kept
@@ -227,7 +236,7 @@ def test_where_many_variables_matter_the_sets_that_hold_most_are_listed():
     rng = np.random.default_rng(1)
     log_peak = rng.permutation(np.linspace(-4.0, -1.0, len(parents)))
     held = peaked(parents, log_peak)
-    table, lost = node_table(parents, log_peak + 5, held, cut=0.005, capacity=capacity)
+    table, lost = node_table(parents, log_peak + 5, held, cut=0.005, **only_listed(capacity))
     # The empty set, which fits into every order, comes first whatever its share.
     best = np.lexsort((-log_peak, parents.any(axis=1)))[:capacity]
     assert not parents[best[0]].any()
@@ -241,7 +250,7 @@ def test_required_parents_are_the_first_candidates():
     parents[:, [7, 33]] = True
     parents = np.unique(parents, axis=0)
     held = peaked(parents, np.full(len(parents), -1.0))
-    table, _ = node_table(parents, np.zeros(len(parents)), held, cut=0.0, capacity=9)
+    table, _ = node_table(parents, np.zeros(len(parents)), held, cut=0.0, **only_listed(9))
     assert set(table.candidates[:2].tolist()) == {7, 33}
     assert (table.masks & 3 == 3).all()
 
@@ -250,7 +259,9 @@ def test_tables_of_a_complete_collection_have_the_evidence_of_every_order():
     bound = HARD.bind(NAMES)
     sets = complete(bound)
     orders = np.array([[4, 0, 1, 2, 3], [2, 4, 3, 0, 1]])
-    made, left_out = tables(sets, shares(sets, orders[:1]), bound, cut=0.0, capacity=9)
+    weigher = Weigher(model(), bound)
+    sizes = {"cut": 0.0, "spared": (0.0, 0.0), "capacity": 9}
+    made, left_out = tables(sets, shares(sets, orders[:1]), weigher, **sizes)
     assert left_out.tolist() == [0.0] * 5
     inside = np.where(bound.free, np.log1p(-bound.marginal), 0.0)
     for order, total in zip(orders.tolist(), made.log_evidence(orders), strict=True):
@@ -259,3 +270,50 @@ def test_tables_of_a_complete_collection_have_the_evidence_of_every_order():
             for t, j in enumerate(order)
         )
         assert total == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize("prior", [Prior(p=0.3), HARD], ids=["open", "hard"])
+def test_all_sets_of_some_candidates_are_weighed_in_one_go(prior):
+    bound = prior.bind(NAMES)
+    weigher, needed = Weigher(model(), bound), bound.required[:, 0]
+    candidates = np.array([4, 2, 1])
+    weights = weigher.every(0, candidates)
+    for mask, value in enumerate(weights):
+        chosen = np.zeros(5, dtype=bool)
+        chosen[candidates[mask >> np.arange(3) & 1 == 1]] = True
+        if (needed & ~chosen).any():
+            assert value == -np.inf
+        else:
+            parents = np.flatnonzero(chosen).tolist()
+            assert value == pytest.approx(weight(model(), bound, 0, parents), abs=1e-9)
+    assert (weigher.every(0, np.array([1, 2])) == -np.inf).all() == needed.any()
+
+
+def test_sets_that_nobody_looked_at_are_listed_where_that_is_quick():
+    """Only the two single parents were found; their pair weighs most."""
+    parents = np.eye(3, dtype=bool)[[1, 2]]
+    held = peaked(parents, np.zeros(2))
+    sizes = {"cut": 0.0, "spared": (0.0, 0.0), "capacity": 9}
+    table, lost = node_table(
+        parents, np.ones(2), held, **sizes, every=lambda candidates: np.array([0.0, 1.0, 1.0, 5.0])
+    )
+    assert listed(table, 3) == {(), (1,), (2,), (1, 2)}
+    assert table.weights.tolist() == [5.0, 1.0, 1.0, 0.0]
+    assert lost == 0.0
+
+
+def test_the_last_variables_are_left_out_where_they_hold_little_on_average():
+    """Each of the last four has a set that may matter in some order and rarely does."""
+    m = 20
+    parents = np.concatenate([np.zeros((1, m), dtype=bool), np.eye(m, dtype=bool)[1:]])
+    log_peak = np.full(m, -1.0)
+    log_peak[-4:] = -2.0
+    held = Shares(log_peak, np.where(np.arange(m) < m - 4, 0.05, 0.004), parents)
+    sizes = {"cut": 0.0, "capacity": 9, "every": lambda candidates: None}
+    table, lost = node_table(parents, np.zeros(m), held, spared=(0.017, 0.017), **sizes)
+    assert sorted(table.candidates) == list(range(1, m - 4))
+    assert lost == pytest.approx(4 * 0.004)
+    table, lost = node_table(parents, np.zeros(m), held, spared=(0.0, 0.02), **sizes)
+    assert len(table.candidates) == 16
+    table, _ = node_table(parents, np.zeros(m), held, spared=(0.0, 0.0), **sizes)
+    assert len(table.candidates) == m - 1

@@ -137,10 +137,30 @@ def test_compiled_sums_and_places_of_scanned_tables_are_those_of_whole_orders(pr
         _, compiled, state = located(order, wide.tables)
         scores = np.empty(wide.m)
         for i in range(4):
-            relocate.compare_places(i, 0, wide.m, order, *state, compiled, scores)
+            relocate.compare_places(i, 0, wide.m, order, *state, compiled, scores, np.empty(wide.m))
             moved = np.stack([np.insert(order[order != i], t, i) for t in range(wide.m)])
             expected = wide.tables.log_evidence(moved) - evidence[at]
             assert scores == pytest.approx(expected, abs=4 * cut(wide.tables))
+
+
+@pytest.mark.parametrize("prior", PRIORS.values(), ids=PRIORS.keys())
+def test_sums_of_scanned_tables_stay_right_while_nodes_are_moved(prior):
+    """Each move changes sums by the sets with the node that moved; nothing adds up."""
+    wide = Wide(prior)
+    rng = np.random.default_rng(0)
+    orders = wide.orders()
+    order = orders[np.flatnonzero(np.isfinite(wide.tables.log_evidence(orders)))[0]].copy()
+    _, compiled, state = located(order, wide.tables)
+    scores = np.empty(wide.m)
+    for _ in range(200):
+        i = int(rng.integers(wide.m))
+        relocate.compare_places(i, 0, wide.m, order, *state, compiled, scores, np.empty(wide.m))
+        there = int(rng.choice(np.flatnonzero(scores > -np.inf)))
+        relocate.slide(i, there, order, *state, compiled)
+        _, _, (place, masks, present) = located(order, wide.tables)
+        assert state[0].tolist() == place.tolist()
+        assert state[1].tolist() == masks.tolist()
+        assert state[2] == pytest.approx(present, abs=2 * cut(wide.tables))
 
 
 @pytest.mark.parametrize("prior", PRIORS.values(), ids=PRIORS.keys())

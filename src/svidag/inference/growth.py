@@ -110,7 +110,7 @@ class GrowthSettings:
     powers: tuple[float, ...] = (1.0,)
     flatter: float = 0.5
     nearby: int = 1
-    rounds: int = 6
+    rounds: int = 10
     trial: Schedule = field(
         default_factory=lambda: Schedule(
             chains=2, burn_in=10, orders=15, thin=4, enough=Agreement(tolerance=0.0)
@@ -308,11 +308,7 @@ class Grower:
     def settled(self, rounds: tuple[Round, ...]) -> bool:
         """Whether the last round found nothing new that holds a share."""
         last = rounds[-1] if rounds else None
-        return (
-            last is not None
-            and last.power == 1.0
-            and last.share <= self.settings.enough
-        )
+        return last is not None and last.power == 1.0 and last.share <= self.settings.enough
 
     def advance_all(self, halves: Sequence[Half]) -> list[Half]:
         """One more round for each half that is not finished."""
@@ -422,7 +418,7 @@ class Grower:
         Returns how many sets that was, and what share all sketched ones of a node held.
         """
         open_rows = np.isnan(sets.exact)
-        share = np.bincount(sets.nodes[open_rows], held.mean[open_rows], sets.m).max()
+        share = float(np.bincount(sets.nodes[open_rows], held.mean[open_rows], sets.m).max())
         if share <= self.settings.sketched:
             return sets, 0, share
         ranked = np.lexsort((held.mean, sets.nodes))
@@ -435,7 +431,7 @@ class Grower:
         rows = np.flatnonzero(open_rows & wanted)
         exact = sets.exact.copy()
         exact[rows] = self.exactly.weigh(sets.nodes[rows], sets.parents(rows))
-        return replace(sets, exact=exact), len(rows), float(share)
+        return replace(sets, exact=exact), len(rows), share
 
 
 def order_prior(prior: EdgePrior, orders: Int[np.ndarray, "S m"]) -> Float[np.ndarray, " S"]:

@@ -25,7 +25,7 @@ from typing import no_type_check
 import numba
 import numpy as np
 
-from svidag.scores.lookup import log_sum
+from svidag.scores.lookup import at_place, log_sum, one_changed, prepare_places
 
 _compiled = numba.njit(nogil=True, cache=True, error_model="numpy")
 
@@ -67,9 +67,10 @@ def pick(moves, order, uniform):
 
 @no_type_check
 @_compiled
-def compare_places(i, first, end, order, place, masks, present, tables, scores):
+def compare_places(i, first, end, order, place, masks, present, tables, scores, room):
     """log p(D | i at place t) − log p(D | order as it is), for first ≤ t < end, into `scores`."""
     bits, turned, after = tables.bits, tables.turned, tables.after
+    prepare_places(i, place, tables, room)
     here, base = place[i], present[i]
     scores[here] = 0.0
     own, at_own, passed = masks[i], base, 0.0
@@ -77,20 +78,20 @@ def compare_places(i, first, end, order, place, masks, present, tables, scores):
         k = order[t]
         passed += after[i, k]
         if bits[i, k]:
-            passed += log_sum(k, masks[k] & ~bits[i, k], tables) - present[k]
+            passed += one_changed(k, i, masks[k], present[k], tables) - present[k]
         if turned[i, k]:
             own |= turned[i, k]
-            at_own = log_sum(i, own, tables)
+            at_own = at_place(i, t, own, tables, room)
         scores[t] = passed + at_own - base
     own, at_own, passed = masks[i], base, 0.0
     for t in range(here - 1, first - 1, -1):
         k = order[t]
         passed -= after[i, k]
         if bits[i, k]:
-            passed += log_sum(k, masks[k] | bits[i, k], tables) - present[k]
+            passed += one_changed(k, i, masks[k], present[k], tables) - present[k]
         if turned[i, k]:
             own &= ~turned[i, k]
-            at_own = log_sum(i, own, tables)
+            at_own = at_place(i, t, own, tables, room)
         scores[t] = passed + at_own - base
 
 
@@ -127,8 +128,8 @@ def slide(i, there, order, place, masks, present, tables):
         order[t] = k
         place[k] = t
         if bits[i, k]:
+            present[k] = one_changed(k, i, masks[k], present[k], tables)
             masks[k] ^= bits[i, k]
-            present[k] = log_sum(k, masks[k], tables)
         masks[i] ^= turned[i, k]
     present[i] = log_sum(i, masks[i], tables)
     order[there] = i
@@ -145,7 +146,7 @@ def add_edges(order, masks, present, tables, edges):
         for s in range(t):
             bit = turned[j, order[s]]
             if bit:
-                without = log_sum(j, masks[j] ^ bit, tables) - present[j]
+                without = one_changed(j, order[s], masks[j], present[j], tables) - present[j]
                 edges[order[s], j] -= np.expm1(min(without, 0.0))  # sums are cut off
 
 
@@ -173,7 +174,7 @@ def sweep(moves, orders, tables, powers, uniforms, swaps, edges, moved, exchange
     levels, m = orders.shape
     places, masks = np.empty_like(orders), np.empty_like(orders)
     present, energy = np.empty(orders.shape), np.empty(levels)
-    scores, weights = np.empty(m), np.empty(m)
+    scores, weights, room = np.empty(m), np.empty(m), np.empty(m)
     for v in range(levels):
         energy[v] = locate(orders[v], tables, places[v], masks[v], present[v])
     active = 0 if moves == NONE else levels
@@ -182,7 +183,7 @@ def sweep(moves, orders, tables, powers, uniforms, swaps, edges, moved, exchange
             for u in range(m):
                 i, first, end = pick(moves, orders[v], uniforms[s, v, u, 0])
                 compare_places(
-                    i, first, end, orders[v], places[v], masks[v], present[v], tables, scores
+                    i, first, end, orders[v], places[v], masks[v], present[v], tables, scores, room
                 )
                 open_to = scores[first:end]
                 there = first + choose(open_to, powers[v], uniforms[s, v, u, 1], weights)

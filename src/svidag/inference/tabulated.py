@@ -14,7 +14,16 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from svidag.inference.chains import OrderChains
-from svidag.inference.growth import COMPARABLE, HALVES, Grower, Half, Report, Round, missed, order_prior
+from svidag.inference.growth import (
+    COMPARABLE,
+    HALVES,
+    Grower,
+    Half,
+    Report,
+    Round,
+    missed,
+    order_prior,
+)
 from svidag.scores import ParentSets, ScoreTables, evidence, shares
 
 LOOKED_AT = 100
@@ -116,8 +125,9 @@ def look_outside(
     """What was found outside the tables, and tables with it if it carries weight.
 
     Orders that the chains kept are looked at like those of a round of growth. And a fresh search
-    grows a collection of its own, for as many rounds as it takes to say what its orders weigh: where its orders carry weight beside those of the chains and hold
-    parent sets that the tables lack, or carry more than the chains ever saw, it is joined.
+    grows a collection of its own, for as many rounds as it takes to say what its orders weigh:
+    where they carry weight beside those of the chains and hold parent sets that the tables lack, or
+    carry more than the chains ever saw, it is joined.
     """
     step = max(1, chains.orders.shape[0] * chains.kept // LOOKED_AT)
     sets, done = grower.extend(made.sets, HALVES + made.searched, 1.0, chains.orders[:, ::step])

@@ -263,6 +263,8 @@ class Weigher:
             weights[masks >> bit & 1 == 1] += self.odds[parent, node]
             if self.prior.required[parent, node]:
                 weights[masks >> bit & 1 == 0] = -np.inf
+        if np.delete(self.prior.required[:, node], candidates).any():
+            weights[:] = -np.inf
         return weights
 
     def changes(
