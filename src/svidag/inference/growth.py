@@ -108,7 +108,7 @@ class GrowthSettings:
     missing: float = 0.05
     capacity: int = 4000
     powers: tuple[float, ...] = (1.0,)
-    flatter: float = 0.5
+    flatter: float = 0.3
     nearby: int = 1
     rounds: int = 10
     trial: Schedule = field(
