@@ -14,11 +14,12 @@ from svidag.inference.growth import missed
 from svidag.inference.savepoint import Savepoint
 from svidag.inference.tabulated import chain_starts, grow_halves, join, look_outside
 from svidag.mechanisms.linear import LinearGaussian
+from svidag.mechanisms.local import LocalScores
 from svidag.methods import tabulated as method
 from svidag.methods.task import Task
 from svidag.problem import Problem
 from svidag.report import Level, judge
-from svidag.scores import shares
+from svidag.scores import ParentSets, Shares, Weigher, shares
 
 
 def silent(*_):
@@ -179,3 +180,37 @@ def test_what_one_half_lacks_of_the_other_is_the_share_of_it():
     expected = (mass[:, lacking].sum(axis=1) / mass.sum(axis=1)).mean()
     assert missed(own, left) == pytest.approx(expected, abs=1e-9)
     assert expected > 0.5
+
+
+class BlindToMany(LocalScores):
+    """A stand-in that underrates sets of more than four, as one with few units does."""
+
+    def __init__(self, model):
+        self.model = model
+
+    def family_scores(self, nodes, parents):
+        return self.model.family_scores(nodes, parents) - 60.0 * (parents.sum(axis=1) > 4)
+
+    def flips(self, nodes, parents, wanted):
+        scores, delta = self.model.flips(nodes, parents, wanted)
+        return scores, np.where(parents.sum(axis=1, keepdims=True) >= 4, delta - 60.0, delta)
+
+
+@pytest.mark.parametrize("size", [4, 3])
+def test_what_a_stand_in_does_not_see_of_many_parents_the_mechanism_is_asked(size):
+    case, node = grown(), 7
+    sketch = Weigher(BlindToMany(case.grower.exactly.scores), case.problem.prior)
+    grower = dataclasses.replace(case.grower, sketch=sketch)
+    parents = np.arange(8)[None] < size
+    weight = grower.exactly.weigh(np.array([node]), parents)
+    sets = ParentSets.of(np.array([node]), parents, exact=weight, sketch=weight)
+    room = np.arange(8)[None] < 6
+    joined, checked, share = grower._check_additions(sets, Shares(np.zeros(1), np.ones(1), room))
+    if size < 4:
+        assert (len(joined), checked, share) == (1, 0, 0.0)
+        return
+    assert checked == 2  # the variables 4 and 5, which may precede the node
+    expected = grower.exactly.weigh(joined.nodes, joined.parents())
+    assert joined.exact == pytest.approx(expected, abs=1e-9)
+    gain = np.exp(np.minimum(np.delete(expected, joined.rows_of(sets)) - weight, 0.0))
+    assert share == pytest.approx(gain.sum())
