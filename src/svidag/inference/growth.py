@@ -270,7 +270,7 @@ class Grower:
         """Go on from there with the stand-in, if there is one, and then the mechanism itself."""
         # In sparse graphs parents tell their order; in dense ones one order hides another.
         dense = float(np.clip((np.mean([result.density for result in results]) - 1) / 2, 0, 1))
-        cheap, own = (round(dense * sweeps) for sweeps in self.settings.mechanism_sweeps)
+        cheap, own = (max(1, round(dense * s)) for s in self.settings.mechanism_sweeps)
         weigh, powers = (self.exactly.weigh,), (np.geomspace(FIRST_POWER, 1.0, cheap),)
         if self.sketch is not None:
             weigh = (self.sketch.weigh, *weigh)
