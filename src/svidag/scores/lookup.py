@@ -204,6 +204,19 @@ def _with_others(
     return values[j, slot]
 
 
+@no_type_check
+@_compiled
+def _whole_sum(j, mask, tables):
+    """F_j(U) where sets may have other than first candidates."""
+    found = tables.sums[tables.offsets[j] + (mask & _FIRST)]
+    if mask > _FIRST:
+        found = _with_others(
+            j, mask, found, tables.masks, tables.weights, tables.tails, tables.key, tables.begin,
+            tables.groups, tables.arguments, tables.values,
+        )  # fmt: skip
+    return found
+
+
 def log_sum(j: int, mask: int, tables: Tables) -> float:
     """F_j(U) for the mask of U, inside compiled code."""
     raise NotImplementedError(ONLY_COMPILED)
@@ -220,13 +233,7 @@ def _log_sum(j, mask, tables):
 
     @no_type_check
     def add_others(j, mask, tables):
-        found = tables.sums[tables.offsets[j] + (mask & _FIRST)]
-        if mask > _FIRST:
-            found = _with_others(
-                j, mask, found, tables.masks, tables.weights, tables.tails, tables.key,
-                tables.begin, tables.groups, tables.arguments, tables.values,
-            )  # fmt: skip
-        return found
+        return _whole_sum(j, mask, tables)
 
     return look_up if tables.instance_class is LaidOutTables else add_others
 
