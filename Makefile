@@ -1,28 +1,38 @@
-# `make demo` and `make test` need python3 and make, nothing else.
+# `make demo`, `make check` and `make test` need python3 and make, nothing else.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.installed
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test lint format bench docs chromium clean
+.PHONY: demo check test lint format bench docs chromium clean
 
-demo: $(STAMP)
+# What a fit needs and no more.
+demo: $(VENV)/.fit
 	$(BIN)/svidag demo
+	@echo
+	@echo "Now a table of your own:  $(BIN)/svidag fit table.csv -o run  and  $(BIN)/svidag report run"
+	@echo "To type 'svidag' alone:   source $(BIN)/activate"
 
+# Under two minutes: style, types, layers, and the tests that need no long fit.
+check: lint
+	$(BIN)/pytest -n auto -q tests/laws tests/unit --ignore-glob='*fuzz*' --ignore-glob='*bench_*' \
+	  --ignore=tests/unit/test_cli.py --ignore=tests/unit/test_saving.py
+
+# Under 15 minutes on two cores: everything.
 test: lint chromium
-	$(BIN)/pytest -n auto
+	$(BIN)/pytest -n auto --durations=25
 
-lint: $(STAMP)
+lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 	$(BIN)/lint-imports
 
-format: $(STAMP)
+format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(STAMP)
+bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/exact.py
 	$(BIN)/python benchmarks/published.py
 
@@ -35,13 +45,19 @@ chromium:
 	|| { $(SUDO) apt-get -q update && $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get -qy install chromium; } \
 	|| echo "No Chromium: install it by hand, or the tests of the report will fail." >&2
 
-docs: $(STAMP)
+docs: $(VENV)/.dev
 	$(BIN)/mkdocs build
 
 clean:
 	rm -rf $(VENV)
 
-$(STAMP): pyproject.toml constraints.txt
+$(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+
+$(VENV)/.fit: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) -e .
 	touch $@
+
+$(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) -e '.[dev]'
+	touch $@ $(VENV)/.fit
