@@ -48,8 +48,8 @@ def averaged(records: Sequence[Records]) -> Records:
 
     Examples
     --------
-    >>> averaged([[{"level": "dag", "brier": 0.1}], [{"level": "dag", "brier": 0.3}]])
-    [{'level': 'dag', 'brier': 0.2, 'brier_se': 0.1, 'count': 2}]
+    >>> averaged([[{"level": "dag", "brier": 0.25}], [{"level": "dag", "brier": 0.75}]])
+    [{'level': 'dag', 'brier': 0.5, 'brier_se': 0.25, 'count': 2}]
     """
     groups: dict[tuple, Records] = {}
     for record in (record for each in records for record in each):
