@@ -30,7 +30,7 @@ from flowjax.bijections import AbstractBijection
 from jax.scipy.special import logsumexp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from svidag.guide import FlowSettings, conditional_flow
+from svidag.flows import FlowSettings, conditional_flow
 
 __all__ = [
     "LIMIT",

@@ -143,6 +143,13 @@ class Posterior:
     diagnostics: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     problem: Problem | None = None
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "diagnostics", MappingProxyType(dict(self.diagnostics)))
+        if self.problem is not None and self.problem.data.names != self.names:
+            raise ValueError(
+                f"the data have the columns {self.problem.data.names}; expected {self.names}"
+            )
+
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "diagnostics": dict(self.diagnostics)}
 

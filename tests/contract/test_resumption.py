@@ -12,9 +12,10 @@ import pandas as pd
 import pytest
 
 import svidag
-from svidag.inference.checkpoint import FORMAT, read_archive
-from svidag.inference.loop import Interrupted
+from svidag.inference.checkpoint import FORMAT, Interrupted
 from svidag.inference.progress import Meter
+from svidag.io.archive import read, read_manifest
+from svidag.io.tree import decode
 from svidag.methods import tabulated
 from svidag.scores import shares
 
@@ -141,7 +142,8 @@ def test_a_fit_resumes_while_it_repairs_its_tables(tmp_path, monkeypatch):
     path = tmp_path / "fit.npz"
     with pytest.raises(Interrupted):
         fit(TABLE, checkpoint=path, progress=Impatient("moving", 400 + 130))
-    assert int(read_archive(path, FORMAT)[1]["searched"]) == 1
+    manifest, arrays = read(path, FORMAT)
+    assert decode(manifest["state"], arrays)["tables"].searched == 1
     monkeypatch.setattr(tabulated, "join", None)  # made already
     resumed = fit(TABLE, checkpoint=path)
     assert same(resumed, whole)
@@ -191,4 +193,4 @@ def test_a_killed_fit_resumes_to_identical_results(tmp_path):
 
 def moving(checkpoint):
     """Whether a fit has begun to collect orders."""
-    return checkpoint.exists() and read_archive(checkpoint, FORMAT)[0]["stage"] == "chains"
+    return checkpoint.exists() and read_manifest(checkpoint, FORMAT)["stage"] == "chains"

@@ -30,7 +30,7 @@ def complete_node(model, prior, node):
     masks, parents = masks[held], parents[held]
     odds = np.where(prior.free[:, node], prior.logit[:, node], 0.0)
     weights = model.family_scores(np.full(len(masks), node), parents) + parents @ odds
-    return NodeTable.of(candidates, masks, weights)
+    return NodeTable(candidates, masks, weights)
 
 
 def complete_tables(model, prior):

@@ -10,7 +10,7 @@ import optax
 import pytest
 from jax.scipy.special import logsumexp
 
-from svidag.guide import FlowSettings
+from svidag.flows import FlowSettings
 from svidag.inference.conditional import GuideTraining, columns_of
 from svidag.inference.edge_objective import EdgeObjective, NodeBeliefs, straight_through
 from svidag.node_guide import Draws, NodeFlow, NodeMeanField, Noise, log_terms, stack_flows

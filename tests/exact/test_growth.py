@@ -9,9 +9,9 @@ import pytest
 import svidag
 from svidag.inference.cautions import ConvergenceWarning
 from svidag.inference.chains import run_chains
+from svidag.inference.checkpoint import Checkpoint
 from svidag.inference.deadline import Deadline
 from svidag.inference.growth import missed
-from svidag.inference.savepoint import Savepoint
 from svidag.inference.tabulated import chain_starts, grow_halves, join, look_outside
 from svidag.mechanisms.linear import LinearGaussian
 from svidag.mechanisms.local import LocalScores
@@ -43,8 +43,8 @@ class Grown:
     def task(self, **parts):
         data = self.problem.data
         model = LinearGaussian.from_values(data.values, data.intervened)
-        savepoint = Savepoint(None, {})
-        return Task(self.problem, "linear", model, None, 0, silent, savepoint, **parts)
+        checkpoint = Checkpoint(None, {})
+        return Task(self.problem, "linear", model, None, 0, silent, checkpoint, **parts)
 
     def without(self, cause, effect):
         """The same, but no parent set of the effect has the cause."""

@@ -115,9 +115,8 @@ def test_the_places_of_a_node_are_compared_as_by_scoring_whole_orders(prior):
     order = np.array([2, 0, 1, 3])
     state, scores = located(order, tables), np.empty(4)
     for i in range(4):
-        relocate.compare_places(
-            i, 0, 4, order, *state, compiled_tables(tables), scores, np.empty(4)
-        )
+        laid_out = compiled_tables(tables).laid_out
+        relocate.compare_places(i, 0, 4, order, *state, laid_out, None, scores)
         others = order[order != i]
         there = tables.log_evidence(np.stack([np.insert(others, t, i) for t in range(4)]))
         assert scores == pytest.approx(there - tables.log_evidence(order[None]), abs=1e-9)
@@ -128,7 +127,7 @@ def test_sliding_keeps_places_and_masks_in_step():
     order = np.array([2, 0, 1, 3])
     state = located(order, tables)
     for i, there in ((2, 3), (1, 0), (0, 0), (3, 1)):
-        relocate.slide(i, there, order, *state, compiled_tables(tables))
+        relocate.slide(i, there, order, *state, compiled_tables(tables).laid_out, None)
         assert order[there] == i
         for kept, fresh in zip(state, located(order, tables), strict=True):
             assert kept.tolist() == fresh.tolist()
@@ -229,7 +228,7 @@ def test_exchanges_carry_a_chain_between_modes_that_moves_alone_do_not_cross():
 
 def tables_of_sums(nodes):
     """Tables whose sums over subsets are given; chains look at nothing else."""
-    blank = [NodeTable.of(candidates, np.arange(8), np.zeros(8)) for candidates, _ in nodes]
+    blank = [NodeTable(candidates, np.arange(8), np.zeros(8)) for candidates, _ in nodes]
     tables = ScoreTables.join(blank, np.zeros((4, 4)))
     return replace(tables, sums=np.concatenate([sums for _, sums in nodes]))
 

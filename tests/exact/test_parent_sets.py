@@ -1,5 +1,6 @@
 """Collections of parent sets against plain dictionaries, and the tables that are made of them."""
 
+from dataclasses import replace
 from itertools import permutations
 
 import numpy as np
@@ -212,7 +213,7 @@ def test_few_variables_are_all_candidates_and_nothing_is_left_out():
     )
     assert lost == 0.0
     assert listed(table, 12) == {tuple(np.flatnonzero(row).tolist()) for row in parents}
-    assert table.weights.tolist() == sorted(weights, reverse=True)
+    assert table.by_weight()[1].tolist() == sorted(weights, reverse=True)
 
 
 def test_variables_whose_sets_hold_little_are_left_out_and_their_share_is_told():
@@ -298,7 +299,7 @@ def test_sets_that_nobody_looked_at_are_listed_where_that_is_quick():
         parents, np.ones(2), held, **sizes, every=lambda candidates: np.array([0.0, 1.0, 1.0, 5.0])
     )
     assert listed(table, 3) == {(), (1,), (2,), (1, 2)}
-    assert table.weights.tolist() == [5.0, 1.0, 1.0, 0.0]
+    assert table.by_weight()[1].tolist() == [5.0, 1.0, 1.0, 0.0]
     assert lost == 0.0
 
 
@@ -315,5 +316,22 @@ def test_the_last_variables_are_left_out_where_they_hold_little_on_average():
     assert lost == pytest.approx(4 * 0.004)
     table, lost = node_table(parents, np.zeros(m), held, spared=(0.0, 0.02), **sizes)
     assert len(table.candidates) == 16
-    table, _ = node_table(parents, np.zeros(m), held, spared=(0.0, 0.0), **sizes)
+    more = replace(held, mean=held.mean * 3)
+    for of, most in ((held, 0.01), (more, 0.1)):  # all together hold too much, or each of them
+        table, _ = node_table(parents, np.zeros(m), of, spared=(0.0, most), **sizes)
+        assert len(table.candidates) == m - 1
+
+
+def test_of_sets_that_must_be_summed_those_that_hold_least_are_left_out():
+    """Twenty candidates: of the four pairs beyond the first sixteen, three may go."""
+    m = 21
+    parents = np.concatenate([np.zeros((1, m), dtype=bool), np.eye(m, dtype=bool)[1:]])
+    more = parents[1:11] | parents[11:21]
+    parents = np.concatenate([parents, more])
+    mean = np.concatenate([np.full(m, 0.04), np.full(10, 0.003)])
+    held = Shares(np.log(mean), mean, parents)
+    table, lost = node_table(parents, np.zeros(len(parents)), held, cut=0.0, spared=(0.01, 0.01),
+                             capacity=99, every=lambda candidates: None)  # fmt: skip
     assert len(table.candidates) == m - 1
+    assert len(table.masks) == len(parents) - 3
+    assert lost == pytest.approx(3 * 0.003)

@@ -9,7 +9,7 @@ import pytest
 
 from svidag import Prior
 from svidag.exact.orders import OrderLaw, parent_weights
-from svidag.guide import FlowSettings
+from svidag.flows import FlowSettings
 from svidag.inference.conditional import GuideTraining, columns_of
 from svidag.inference.estimate import GuideEstimator
 from svidag.inference.pseudo_marginal import PseudoMarginal, feasible, relocate_or_swap

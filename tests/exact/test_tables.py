@@ -11,7 +11,7 @@ from svidag.inference.chains import draw_graphs
 from svidag.mechanisms.linear import LinearGaussian
 from svidag.prior import Prior
 from svidag.scores import NodeTable, ScoreTables, forward_selection, subset_sums
-from svidag.scores.lookup import NEGLIGIBLE, compiled_tables
+from svidag.scores.lookup import NEGLIGIBLE, compiled_tables, prepare_move
 from svidag.scores.tables import MOST_CANDIDATES, MOST_LAID_OUT
 
 NAMES = ("a", "b", "c", "d")
@@ -54,8 +54,8 @@ class Wide:
             )
             place = np.concatenate([[0], padding + np.arange(1, k)])
             masks = (node.masks[:, None] >> np.arange(k) & 1) @ (1 << place)
-            nodes.append(NodeTable.of(candidates, masks, node.weights))
-        lonely = [NodeTable.of(np.arange(4), np.zeros(1, dtype=int), np.zeros(1))] * padding
+            nodes.append(NodeTable(candidates, masks, node.weights))
+        lonely = [NodeTable(np.arange(4), np.zeros(1, dtype=int), np.zeros(1))] * padding
         absent = np.zeros((self.m, self.m))
         absent[:4, :4] = complete.absent
         self.tables = ScoreTables.join([*nodes, *lonely], absent)
@@ -122,6 +122,15 @@ def located(order, tables):
     return relocate.locate(order, compiled, *state), compiled, state
 
 
+def compared(i, order, state, compiled):
+    """Scores of all places of a node, and what sliding it needs."""
+    m = len(order)
+    prepared, scores = np.empty((2, m)), np.empty(m)
+    prepare_move(i, *state, compiled, prepared)
+    relocate.compare_places(i, 0, m, order, *state, compiled.laid_out, prepared, scores)
+    return scores, prepared
+
+
 @pytest.mark.parametrize("prior", PRIORS.values(), ids=PRIORS.keys())
 def test_compiled_sums_and_places_of_scanned_tables_are_those_of_whole_orders(prior):
     wide = Wide(prior)
@@ -135,9 +144,8 @@ def test_compiled_sums_and_places_of_scanned_tables_are_those_of_whole_orders(pr
     for at in possible[[0, -1]]:
         order = orders[at].copy()
         _, compiled, state = located(order, wide.tables)
-        scores = np.empty(wide.m)
         for i in range(4):
-            relocate.compare_places(i, 0, wide.m, order, *state, compiled, scores, np.empty(wide.m))
+            scores, _ = compared(i, order, state, compiled)
             moved = np.stack([np.insert(order[order != i], t, i) for t in range(wide.m)])
             expected = wide.tables.log_evidence(moved) - evidence[at]
             assert scores == pytest.approx(expected, abs=4 * cut(wide.tables))
@@ -151,12 +159,11 @@ def test_sums_of_scanned_tables_stay_right_while_nodes_are_moved(prior):
     orders = wide.orders()
     order = orders[np.flatnonzero(np.isfinite(wide.tables.log_evidence(orders)))[0]].copy()
     _, compiled, state = located(order, wide.tables)
-    scores = np.empty(wide.m)
     for _ in range(200):
         i = int(rng.integers(wide.m))
-        relocate.compare_places(i, 0, wide.m, order, *state, compiled, scores, np.empty(wide.m))
+        scores, prepared = compared(i, order, state, compiled)
         there = int(rng.choice(np.flatnonzero(scores > -np.inf)))
-        relocate.slide(i, there, order, *state, compiled)
+        relocate.slide(i, there, order, *state, compiled.laid_out, prepared)
         _, _, (place, masks, present) = located(order, wide.tables)
         assert state[0].tolist() == place.tolist()
         assert state[1].tolist() == masks.tolist()
@@ -169,9 +176,9 @@ def test_edges_given_an_order_equal_brute_force(prior):
     narrow, spread = np.array([1, 0, 2, 3]), wide.orders()[6]
     assert [i for i in spread.tolist() if i < 4] == narrow.tolist()
     for tables, order in ((wide.complete, narrow), (wide.tables, spread)):
-        _, compiled, (_, masks, present) = located(order, tables)
+        _, compiled, state = located(order, tables)
         edges = np.zeros((tables.m, tables.m))
-        relocate.add_edges(order, masks, present, compiled, edges)
+        relocate.add_edges(order, *state, compiled, edges, np.empty(tables.m))
         for t, j in enumerate(narrow.tolist()):
             before = narrow[:t].tolist()
             total = log_sum(wide.model, wide.prior, j, before)
@@ -199,9 +206,9 @@ def test_draws_from_scanned_tables_follow_their_conditional():
             assert share == pytest.approx(expected, abs=0.04)
 
 
-def test_tables_come_back_from_their_arrays():
+def test_tables_come_back_from_their_parts():
     wide = Wide(PRIORS["hard"])
-    again = ScoreTables.restored(wide.tables.arrays())
+    again = ScoreTables.from_parts(wide.tables.parts())
     for name in ("masks", "weights", "starts", "sums", "offsets", "bits", "absent"):
         assert (getattr(again, name) == getattr(wide.tables, name)).all()
     assert again.bytes == wide.tables.bytes
@@ -209,7 +216,7 @@ def test_tables_come_back_from_their_arrays():
 
 def test_more_candidates_than_masks_hold_are_refused():
     def table(k):
-        return NodeTable.of(np.arange(k), np.zeros(1, dtype=int), np.zeros(1))
+        return NodeTable(np.arange(k), np.zeros(1, dtype=int), np.zeros(1))
 
     assert table(MOST_CANDIDATES).candidates[-1] == 61
     with pytest.raises(ValueError, match="at most 62 candidate parents; got 63"):
@@ -221,18 +228,18 @@ def test_sums_over_many_sets_lack_no_more_than_is_negligible(seed):
     """Twenty candidates and 3000 sets of very different weights."""
     rng = np.random.default_rng(seed)
     masks = np.unique(np.concatenate([[0], rng.integers(1 << 20, size=3000)]))
-    node = NodeTable.of(np.arange(1, 21), masks, rng.normal(scale=4.0, size=len(masks)))
-    lonely = [NodeTable.of(np.arange(0), np.zeros(1, dtype=int), np.zeros(1))] * 20
+    node = NodeTable(np.arange(1, 21), masks, rng.normal(scale=4.0, size=len(masks)))
+    lonely = [NodeTable(np.arange(0), np.zeros(1, dtype=int), np.zeros(1))] * 20
     tables = ScoreTables.join([node, *lonely], np.zeros((21, 21)))
     for _ in range(20):
         order = rng.permutation(21)
         edges = np.zeros((21, 21))
-        _, compiled, (_, before, present) = located(order, tables)
+        _, compiled, (place, before, present) = located(order, tables)
         inside = masks[masks & ~before[0] == 0]
         weights = dict(zip(node.masks.tolist(), node.weights, strict=True))
         total = np.logaddexp.reduce([weights[mask] for mask in inside.tolist()])
         assert total - cut(tables) <= present[0] <= total + 1e-9
-        relocate.add_edges(order, before, present, compiled, edges)
+        relocate.add_edges(order, place, before, present, compiled, edges, np.empty(21))
         assert (edges >= 0).all()
         for i in range(1, 21):
             held = [weights[mask] for mask in inside.tolist() if mask >> (i - 1) & 1]
@@ -241,9 +248,11 @@ def test_sums_over_many_sets_lack_no_more_than_is_negligible(seed):
 
 
 def test_a_table_lists_its_sets_by_falling_weight():
-    table = NodeTable.of(np.array([3, 5]), np.array([0, 1, 3]), np.array([-2.0, 1.0, 0.0]))
-    assert table.masks.tolist() == [1, 3, 0]
-    assert [np.flatnonzero(row).tolist() for row in table.members(6)] == [[3], [3, 5], []]
+    table = NodeTable(np.array([3, 5]), np.array([0, 1, 3]), np.array([-2.0, 1.0, 0.0]))
+    masks, weights = table.by_weight()
+    assert masks.tolist() == [1, 3, 0]
+    assert weights.tolist() == [1.0, 0.0, -2.0]
+    assert [np.flatnonzero(row).tolist() for row in table.members(6)] == [[], [3], [3, 5]]
 
 
 def test_forward_selection_takes_the_best_parent_at_every_step():

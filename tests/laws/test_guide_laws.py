@@ -11,7 +11,8 @@ import pytest
 from flowjax.bijections import Affine
 
 from svidag import noise
-from svidag.guide import FAMILIES, BernoulliGuide, FlowGuide, MeanFieldGuide, relaxed_edges
+from svidag.flows import FAMILIES
+from svidag.guide import BernoulliGuide, FlowGuide, MeanFieldGuide, relaxed_edges
 
 M = 3
 R = jnp.array([0.4, -1.3, 0.7])

@@ -68,7 +68,7 @@ def test_density_in_jax_equals_numpy_in_both_precisions_and_any_batch():
     assert single.dtype == jnp.float32
     assert np.allclose(np.asarray(single)[..., prior.free], expected, rtol=1e-5, atol=1e-4)
     with jax.enable_x64(True):
-        double = logistic_beta_log_density(gamma, prior.alpha, prior.beta)
+        double = logistic_beta_log_density(jnp.asarray(gamma), prior.alpha, prior.beta)
         assert double.dtype == jnp.float64
         assert np.allclose(np.asarray(double)[..., prior.free], expected, rtol=1e-12)
 

@@ -1,9 +1,7 @@
 """Tables in, checked datasets out: reading, interventions, transforms, scaling."""
 
 import copy
-import doctest
 import hashlib
-import importlib
 import json
 import pickle
 from dataclasses import FrozenInstanceError
@@ -28,13 +26,6 @@ class Foreign:
 
     def to_pandas(self):
         return FRAME
-
-
-@pytest.mark.parametrize(
-    "name", ["audit", "collinearity", "columns", "dataset", "scaling", "transforms"]
-)
-def test_the_examples_in_the_docstrings_run(name):
-    assert doctest.testmod(importlib.import_module(f"svidag.data.{name}")).failed == 0
 
 
 # ---- from_any -------------------------------------------------------------------------------

@@ -147,10 +147,12 @@ def _run(run: RunDirectory, request: Request, progress: Any) -> None:
     try:
         posterior = request.fit(run.checkpoint, progress)
     except KeyboardInterrupt:
-        saved = run.checkpoint.exists()
-        kept = "what was done is saved" if saved else "there was nothing to save yet"
-        told = f"interrupted; {kept}. `svidag fit {shlex.quote(str(run.path))}` goes on."
-        raise KeyboardInterrupt(told) from None
+        again = f"`svidag fit {shlex.quote(str(run.path))}`"
+        if run.checkpoint.exists():
+            message = f"interrupted; what was done is saved. {again} goes on."
+        else:
+            message = f"interrupted before there was anything to save. {again} starts again."
+        raise KeyboardInterrupt(message) from None
     write(posterior, run.edges)
     posterior.save(run.result)
     run.checkpoint.unlink(missing_ok=True)

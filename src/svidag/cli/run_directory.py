@@ -16,6 +16,7 @@ import svidag
 from svidag.atomic import replacing
 from svidag.data import Dataset
 from svidag.data.files import read_table
+from svidag.io.record import RESULT
 
 FORMAT = "svidag run 2"
 ASIDE = ".before"
@@ -93,7 +94,7 @@ class RunDirectory:
     @property
     def result(self) -> Path:
         """The posterior, for `svidag.load`."""
-        return self.path / "posterior.svidag"
+        return self.path / RESULT
 
     @property
     def edges(self) -> Path:

@@ -13,7 +13,9 @@ in which it comes too late.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, UInt8
@@ -39,6 +41,19 @@ class ParentWeights:
     def m(self) -> int:
         """The number of nodes."""
         return self.sets.shape[0]
+
+    def parts(self) -> dict[str, np.ndarray]:
+        """To be stored: the sets without the node itself, and log(1 − p_ij) at [i, j]."""
+        absent = self.gaps[:, 1 << np.arange(self.m)].T
+        return {"sets": subsets.without_own(self.sets), "absent": absent}
+
+    @classmethod
+    def from_parts(cls, parts: Mapping[str, np.ndarray]) -> ParentWeights:
+        """What gave these parts."""
+        sets = subsets.with_own(parts["sets"])
+        if parts["absent"].shape != (len(sets), len(sets)):
+            raise ValueError(f"absent has the shape {parts['absent'].shape}")
+        return cls(sets, np.stack([subsets.additive(column) for column in parts["absent"].T]))
 
 
 def parent_weights(scores: Float[np.ndarray, "m subsets"], prior: EdgePrior) -> ParentWeights:
@@ -82,6 +97,19 @@ class OrderLaw(GraphLaw):
     before: Float[np.ndarray, " subsets"]
     after: Float[np.ndarray, " subsets"]
     log_evidence: float
+
+    def parts(self) -> dict[str, Any]:
+        """To be stored: all fields, and of `follow` only the sets without the node itself."""
+        return {**vars(self), "follow": subsets.without_own(self.follow)}
+
+    @classmethod
+    def from_parts(cls, parts: Mapping[str, Any]) -> OrderLaw:
+        """What gave these parts."""
+        weights, every = parts["weights"], (2 ** parts["weights"].m,)
+        follow = subsets.with_own(parts["follow"])
+        if not parts["before"].shape == parts["after"].shape == follow.shape[1:] == every:
+            raise ValueError(f"sums over orders have the shape {parts['before'].shape}")
+        return cls(weights, follow, parts["before"], parts["after"], parts["log_evidence"])
 
     @classmethod
     def build(cls, weights: ParentWeights, required: Bool[np.ndarray, "m m"]) -> OrderLaw:

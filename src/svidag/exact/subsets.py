@@ -29,6 +29,28 @@ def additive(values: Float[np.ndarray, " m"]) -> Float[np.ndarray, " subsets"]:
     return total
 
 
+def without_own(table: Float[np.ndarray, "m subsets"]) -> Float[np.ndarray, "m half"]:
+    """Of the row of each node j, the sets without j.
+
+    Examples
+    --------
+    >>> without_own(np.arange(8.0).reshape(2, 4)).tolist()
+    [[0.0, 2.0], [4.0, 5.0]]
+    """
+    return np.stack([row.reshape(-1, 2, 1 << j)[:, 0].ravel() for j, row in enumerate(table)])
+
+
+def with_own(half: Float[np.ndarray, "m half"]) -> Float[np.ndarray, "m subsets"]:
+    """The whole table again, −∞ for sets that hold the node itself."""
+    m = len(half)
+    if half.shape != (m, 1 << m >> 1):
+        raise ValueError(f"a table over sets has the shape {half.shape}; expected (m, 2^(m − 1))")
+    table = np.full((m, 1 << m), -np.inf)
+    for j, row in enumerate(half):
+        table[j].reshape(-1, 2, 1 << j)[:, 0] = row.reshape(-1, 1 << j)
+    return table
+
+
 def superset_sums(log_weights: Float[np.ndarray, " subsets"]) -> Float[np.ndarray, " subsets"]:
     """log Σ_{U⊇S} exp w(U) for every S."""
     table = log_weights.copy()

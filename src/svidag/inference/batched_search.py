@@ -292,7 +292,7 @@ def search_in_batches(
     """Anneal from each of the starting orders, all at once, level after level.
 
     `weigh` has the mechanism last and a stand-in before it, if there is one; `powers` are those of
-    the sweeps at each level.
+    the sweeps at each level, none where the level is not asked.
     """
     m = len(prior.names)
     absent = np.where(prior.free, np.log1p(-prior.marginal), 0.0)
@@ -306,6 +306,8 @@ def search_in_batches(
     tops: list[tuple[float, list[int]]] = [(-np.inf, []) for _ in searches]
     sweeps = 0
     for level, own in enumerate(powers):
+        if len(own) == 0:
+            continue
         batches.run([search.begin(level) for search in searches])
         tops = [(search.log_weight, search.order.copy()) for search in searches]
         for power in own:

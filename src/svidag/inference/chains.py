@@ -188,7 +188,7 @@ def run_chains(
     >>> from svidag.prior import Prior
     >>> from svidag.scores import NodeTable, ScoreTables
     >>> masks = np.array([0, 1])
-    >>> a, b = (NodeTable.of(np.array([i]), masks, np.array([0.0, 9.0])) for i in (1, 0))
+    >>> a, b = (NodeTable(np.array([i]), masks, np.array([0.0, 9.0])) for i in (1, 0))
     >>> beliefs = Prior().bind("ab")
     >>> tables = ScoreTables.of([a, b], beliefs)
     >>> chains = run_chains(tables, beliefs, Schedule(chains=2, orders=50), seed=0)
@@ -221,7 +221,7 @@ def draw_graphs(
     >>> from svidag.prior import Prior
     >>> from svidag.scores import NodeTable, ScoreTables
     >>> masks = np.array([0, 1])
-    >>> a, b = (NodeTable.of(np.array([i]), masks, np.array([0.0, 9.0])) for i in (1, 0))
+    >>> a, b = (NodeTable(np.array([i]), masks, np.array([0.0, 9.0])) for i in (1, 0))
     >>> tables = ScoreTables.of([a, b], Prior().bind("ab"))
     >>> bool(draw_graphs(tables, np.array([[1, 0]] * 9), seed=0)[:, 0, 1].any())
     False
@@ -230,12 +230,10 @@ def draw_graphs(
     drawn = np.zeros(orders.shape, dtype=np.int64)
     arrays = compiled_tables(tables)
     for j in range(tables.m):
-        table = tables.nodes[j]
         draw_sets(
             j,
             orders.astype(np.int64),
-            table.masks,
-            table.weights,
+            *tables.nodes[j].by_weight(),
             arrays,
             uniforms[:, j],
             drawn[:, j],
@@ -306,6 +304,7 @@ class _Ladder:
         orders = np.empty((steps, m), dtype=np.int64)
         edges, moved = np.zeros((m, m)), np.zeros(1, dtype=np.int64)
         exchanged = np.zeros(levels, dtype=np.int64)
+        room = self._compiled[c].room()
         for step in range(steps):
             uniforms, swaps = rng.random((s.thin, levels, m, 2)), rng.random((s.thin, levels))
             relocate.sweep(
@@ -318,6 +317,7 @@ class _Ladder:
                 edges,
                 moved,
                 exchanged,
+                room,
             )
             orders[step] = replicas[-1]
             self._done[c] += s.thin

@@ -1,73 +1,159 @@
-"""Files from which an interrupted run goes on, bit for bit: arrays and a header, never code.
+"""Where an unfinished fit is kept, so that it can go on to the same numbers.
 
-A checkpoint is one .npz archive, written beside its target and moved over it in one step, so that
-a run killed at any moment leaves the previous checkpoint whole.
+A checkpoint holds the name of a stage and all that the following stages need, as a tree of arrays
+and plain values (:mod:`svidag.io`), never code. It is written beside its target and moved over it
+in one step, so that a run killed at any moment leaves the previous one whole.
 """
 
 from __future__ import annotations
 
 import json
-import zipfile
-from collections.abc import Mapping
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import numpy as np
 
-from svidag.atomic import replacing
+from svidag.io import archive
+from svidag.io.tree import Encoder, decode
 
-FORMAT = "svidag checkpoint 1"
-_HEADER = "header"
+FORMAT = "svidag checkpoint"
+SHARE = 0.05  # of the time that saving may take
 Tree = TypeVar("Tree")
 
 
-@dataclass(frozen=True)
-class Checkpoint:
-    """Where a run saves itself, and what makes it the same run.
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C during a fit; the message says what was saved and how to go on."""
 
-    Attributes
+
+class Saved(NamedTuple):
+    """What a file holds: the name of its stage, and the state that was kept then."""
+
+    stage: str
+    state: Any
+
+
+class Checkpoint:
+    """Keeps the latest state of a fit, and writes it when enough time has passed.
+
+    Parameters
     ----------
     path
-        The file.
+        The file; None keeps nothing.
     fingerprint
         Everything that the result depends on: data, beliefs, settings, seed, version.
     every
-        Seconds between saves; they never change the result.
+        Seconds between saves, at least; they never change the result.
+
+    Attributes
+    ----------
+    notes
+        Plain values that are kept with every state.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "fit.svidag"
+    >>> Checkpoint(path, {"seed": 0}).keep("tables", lambda: {"a": np.arange(3)})
+    >>> Checkpoint(path, {"seed": 0}).load().state["a"].tolist()
+    [0, 1, 2]
     """
 
-    path: Path
-    fingerprint: Mapping[str, Any]
-    every: float = 15.0
+    def __init__(
+        self, path: Path | None, fingerprint: Mapping[str, Any], *, every: float = 1.0
+    ) -> None:
+        self.path = path
+        self.notes: dict[str, Any] = {}
+        self._fingerprint, self._every = fingerprint, every
+        self._latest: tuple[str, dict[str, Any], Callable[[], Any]] | None = None
+        self._next = -np.inf
 
-    def save(self, step: int, state: Any, trace: Mapping[str, np.ndarray]) -> None:
-        """Write the state after `step` steps, replacing the file in one move."""
-        header = {"format": FORMAT, "step": step, "fingerprint": dict(self.fingerprint)}
-        arrays = {f"state{name}": np.asarray(leaf) for name, leaf in _leaves(state)}
-        arrays |= {f"trace/{name}": values for name, values in trace.items()}
-        write_archive(self.path, header, arrays)
-
-    def load(self, template: Tree) -> tuple[int, Tree, dict[str, np.ndarray]] | None:
-        """Read the step, state and trace; None where there is no file yet.
-
-        The template gives the structure of the state; nothing in the file is executed.
-        """
-        if not self.path.exists():
+    def load(self) -> Saved | None:
+        """What an earlier run of the same fit kept; None where there is no file."""
+        if self.path is None or not self.path.exists():
             return None
-        header, arrays = read_archive(self.path, FORMAT)
-        check_fingerprint(self.path, self.fingerprint, header.get("fingerprint", {}))
-        leaves = []
-        for name, leaf in _leaves(template):
-            found = arrays.get(f"state{name}")
-            if found is None or found.shape != leaf.shape or found.dtype != leaf.dtype:
-                raise ValueError(
-                    f"checkpoint {self.path} does not hold the state{name} of this fit"
-                )
-            leaves.append(jax.numpy.asarray(found))
-        state = jax.tree.unflatten(jax.tree.structure(template), leaves)
-        trace = {k.removeprefix("trace/"): v for k, v in arrays.items() if k.startswith("trace/")}
-        return int(header["step"]), state, trace
+        manifest, arrays = archive.read(self.path, FORMAT)
+        check_fingerprint(self.path, self._fingerprint, manifest.get("fingerprint", {}))
+        with archive.explaining(self.path):
+            self.notes = decode(manifest["notes"], arrays)
+            return Saved(manifest["stage"], decode(manifest["state"], arrays))
+
+    def keep(self, stage: str, state: Callable[[], Any]) -> None:
+        """Remember how to get at the present state, and write it unless that was done just now."""
+        if self.path is None:
+            return
+        self._latest = stage, dict(self.notes), state
+        if time.monotonic() >= self._next:
+            self.write()
+
+    def write(self) -> bool:
+        """Write the latest state, if there is one; says whether there was."""
+        if self.path is None or self._latest is None:
+            return False
+        began = time.monotonic()
+        stage, notes, state = self._latest
+        encoder = Encoder()
+        content = {
+            "stage": stage,
+            "notes": encoder.encode(notes),
+            "fingerprint": dict(self._fingerprint),
+            "state": encoder.encode(state()),
+        }
+        archive.write(self.path, FORMAT, content, encoder.arrays)
+        now = time.monotonic()
+        self._next = now + max(self._every, (now - began) / SHARE)
+        return True
+
+
+@contextmanager
+def resumable(checkpoint: Checkpoint) -> Iterator[None]:
+    """On Ctrl-C, write what there is and say how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt as interrupt:
+        if checkpoint.path is None:
+            message = "interrupted; give checkpoint=PATH to be able to resume"
+        elif not checkpoint.write():
+            message = "interrupted before there was anything to save"
+        else:
+            message = (
+                f"interrupted; saved in {checkpoint.path}. "
+                "The same call with the same checkpoint goes on from there."
+            )
+        raise Interrupted(message) from interrupt
+
+
+def arrays_of(tree: Any) -> dict[str, Any]:
+    """The JAX arrays of a tree, by their path in it.
+
+    Examples
+    --------
+    >>> arrays_of({"a": jax.numpy.ones(2), "b": "text"})
+    {"['a']": Array([1., 1.], dtype=float32)}
+    """
+    leaves = jax.tree.leaves_with_path(tree)
+    return {
+        jax.tree_util.keystr(path): leaf for path, leaf in leaves if isinstance(leaf, jax.Array)
+    }
+
+
+def with_arrays(template: Tree, arrays: Mapping[str, np.ndarray]) -> Tree:
+    """A tree like the template, with these arrays in place of its own."""
+
+    def replaced(path, leaf):
+        if not isinstance(leaf, jax.Array):
+            return leaf
+        found = arrays.get(jax.tree_util.keystr(path))
+        if found is None or found.shape != leaf.shape or found.dtype != leaf.dtype:
+            raise ValueError(
+                f"the checkpoint does not hold the state{jax.tree_util.keystr(path)} of this fit"
+            )
+        return jax.numpy.asarray(found)
+
+    return jax.tree_util.tree_map_with_path(replaced, template)
 
 
 def check_fingerprint(path: Path, wanted: Mapping[str, Any], found: Mapping[str, Any]) -> None:
@@ -75,37 +161,13 @@ def check_fingerprint(path: Path, wanted: Mapping[str, Any], found: Mapping[str,
     wanted = json.loads(json.dumps(dict(wanted)))
     differing = sorted(k for k in wanted.keys() | found.keys() if wanted.get(k) != found.get(k))
     if differing:
-        told = "; ".join(
+        listed = "; ".join(
             f"{k}: {_short(found.get(k))} there, {_short(wanted.get(k))} now" for k in differing
         )
         raise ValueError(
-            f"checkpoint {path} belongs to another fit ({told}). "
+            f"checkpoint {path} belongs to another fit ({listed}). "
             "Remove the file or choose another path to start afresh."
         )
-
-
-def write_archive(path: Path, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
-    """Write a header and named arrays to one file, atomically."""
-    text = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
-    with replacing(path) as file:
-        np.savez(file, allow_pickle=False, **{_HEADER: text}, **arrays)
-
-
-def read_archive(path: Path, expected: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Read what `write_archive` wrote; a ValueError says what is wrong with any other file."""
-    try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
-        header = json.loads(arrays.pop(_HEADER).tobytes())
-    except (ValueError, KeyError, EOFError, OSError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{path} is damaged or not a file of svidag's: {error}") from error
-    if not isinstance(header, dict) or header.get("format") != expected:
-        raise ValueError(f"{path} is not a {expected!r} file")
-    return header, arrays
-
-
-def _leaves(tree: Any) -> list[tuple[str, Any]]:
-    return [(jax.tree_util.keystr(path), leaf) for path, leaf in jax.tree.leaves_with_path(tree)]
 
 
 def _short(value: Any) -> str:

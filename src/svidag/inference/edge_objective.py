@@ -24,10 +24,11 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax.scipy.special import gammaln, logsumexp
+from jax.scipy.special import logsumexp
 from jaxtyping import Array, Bool, Float
 
 from svidag.node_guide import Draws, NodeGuide, Noise
+from svidag.prior import logistic_beta_log_density
 from svidag.tight_bound import EdgeTerms, local_expectation
 
 __all__ = ["BOUNDS", "EDGE_GRADIENTS", "EdgeObjective", "NodeBeliefs", "straight_through"]
@@ -62,10 +63,8 @@ class NodeBeliefs(NamedTuple):
         >>> round(float(row.log_density(jnp.zeros((1, 1)))[0]), 4)
         -1.3863
         """
-        a, b = self.alpha[None, :], self.beta[None, :]
-        log_normaliser = gammaln(a) + gammaln(b) - gammaln(a + b)
-        log_sigmoid = jax.nn.log_sigmoid
-        return (a * log_sigmoid(logits) + b * log_sigmoid(-logits) - log_normaliser).sum(axis=1)
+        alpha, beta = self.alpha[None, :], self.beta[None, :]
+        return logistic_beta_log_density(logits, alpha, beta).sum(axis=1)
 
 
 class EdgeObjective(eqx.Module):

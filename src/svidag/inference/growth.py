@@ -34,6 +34,7 @@ COMPARABLE = 5.0
 
 SLOWER = 3  # times as many sweeps, where searches end further apart
 MOST_SEARCHED = 100_000  # sweeps times squared variables of a search that goes slower
+SPARSE = 0.4  # on a scale from one parent a node (0) to three (1)
 LARGE = 2.0  # nats below the whole from which a set's share is large
 MANY_PARENTS = 4  # parents from which a stand-in is not trusted
 HALVES = 2
@@ -79,6 +80,8 @@ class GrowthSettings:
     spared
         The share that the sets of all variables left out of a node's table may hold together, on
         average over orders: in general, and where leaving them out keeps its sums laid out.
+    trial_spared
+        The same for the tables of the chains that draw orders in each round.
     capacity
         Parent sets of a node that a table lists at most, where they are not laid out.
     powers
@@ -100,11 +103,12 @@ class GrowthSettings:
     mechanism_sweeps: tuple[int, int] = (6, 4)
     reach: float = 7.0
     expand: float = 5.0
-    enough: float = 0.01
+    enough: float = 0.02
     refine: float = 6.0
     sketched: float = 0.005
     cut: float = 0.001
-    spared: tuple[float, float] = (0.02, 0.05)
+    spared: tuple[float, float] = (0.001, 0.1)
+    trial_spared: tuple[float, float] = (0.1, 0.15)
     missing: float = 0.05
     capacity: int = 4000
     powers: tuple[float, ...] = (1.0,)
@@ -268,9 +272,11 @@ class Grower:
         report: Report,
     ) -> list[SearchResult]:
         """Go on from there with the stand-in, if there is one, and then the mechanism itself."""
-        # In sparse graphs parents tell their order; in dense ones one order hides another.
+        # In sparse graphs parents tell their order; in dense ones one order hides another, and the
+        # mechanism itself is asked.
         dense = float(np.clip((np.mean([result.density for result in results]) - 1) / 2, 0, 1))
-        cheap, own = (max(1, round(dense * s)) for s in self.settings.mechanism_sweeps)
+        cheap, own = (round(dense * s) for s in self.settings.mechanism_sweeps)
+        cheap, own = max(1, cheap), own if dense > SPARSE or self.sketch is None else 0
         weigh, powers = (self.exactly.weigh,), (np.geomspace(FIRST_POWER, 1.0, cheap),)
         if self.sketch is not None:
             weigh = (self.sketch.weigh, *weigh)
@@ -291,11 +297,14 @@ class Grower:
         weights = self.weigher.weigh(sets.nodes, sets.parents())
         return replace(sets, **{"exact" if self.sketch is None else "sketch": weights})
 
-    def tables(self, sets: ParentSets, held: Shares) -> tuple[ScoreTables, np.ndarray]:
+    def tables(
+        self, sets: ParentSets, held: Shares, *, trial: bool = False
+    ) -> tuple[ScoreTables, np.ndarray]:
         """Tables of a collection, and what share of each node they leave out."""
         s = self.settings
+        spared = s.trial_spared if trial else s.spared
         return collections.tables(
-            sets, held, self.exactly, cut=s.cut, spared=s.spared, capacity=s.capacity
+            sets, held, self.exactly, cut=s.cut, spared=spared, capacity=s.capacity
         )
 
     def finished(self, half: Half) -> bool:
@@ -327,7 +336,7 @@ class Grower:
         power = s.powers[min(number, len(s.powers) - 1)]
         starts = half.orders[:, -1]
         schedule = replace(s.trial, power=power, chains=len(starts))
-        tables, _ = self.tables(half.sets, shares(half.sets, half.visited))
+        tables, _ = self.tables(half.sets, shares(half.sets, half.visited), trial=True)
         seed = (self.seed, 5, half.number, number)
         drawn, flatter = (
             run_chains(

@@ -21,8 +21,8 @@ import numpy as np
 import optax
 from jaxtyping import Float, Int, UInt8
 
+from svidag.flows import FlowSettings
 from svidag.graph.extension import draw_linear_extensions
-from svidag.guide import FlowSettings
 from svidag.inference.conditional import GuideState, GuideTraining, columns_of
 from svidag.inference.convergence import Agreement
 from svidag.inference.edge_objective import BOUNDS, EDGE_GRADIENTS, EdgeObjective

@@ -8,12 +8,12 @@ same reason.
 from __future__ import annotations
 
 import abc
+import contextlib
 import enum
-import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import equinox as eqx
 import jax
@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from svidag import noise
-from svidag.inference.checkpoint import Checkpoint
+from svidag.inference.checkpoint import Checkpoint, arrays_of, resumable, with_arrays
 from svidag.inference.progress import Meter
 
 State = TypeVar("State")
@@ -72,10 +72,6 @@ class FitError(RuntimeError):
     def __init__(self, status: Status, message: str) -> None:
         super().__init__(message)
         self.status = status
-
-
-class Interrupted(KeyboardInterrupt):
-    """Ctrl-C during a fit; the message says what was saved and how to go on."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,13 +129,21 @@ def run(
     state = algorithm.init(noise.seeded(seed, 1))
     done, status = 0, Status.COMPLETED
     trace: Trace = {name: np.zeros(0, np.float32) for name in algorithm.figures}
-    saved = checkpoint.load(state) if checkpoint else None
+    checkpoint = checkpoint or Checkpoint(None, {})
+    saved = checkpoint.load()
     if saved:
-        done, state, trace = saved
+        done, trace = saved.state["step"], saved.state["trace"]
+        state = with_arrays(state, saved.state["arrays"])
         status = _judge(schedule, trace, done)
-    started, last_save = time.perf_counter(), -math.inf
+
+    def keep() -> None:
+        kept = {"step": done, "trace": trace, "arrays": arrays_of(state)}
+        checkpoint.keep("steps", lambda: kept)
+
+    started = time.perf_counter()
     meter.open(title, done, schedule.steps)
-    try:
+    with contextlib.closing(meter), resumable(checkpoint):
+        keep()
         at = jnp.asarray(done)
         _advance(algorithm, state, key, at, at, schedule.chunk)  # compiles, no step
         compiled = time.perf_counter()
@@ -153,21 +157,13 @@ def run(
             )
             new = dict(zip(algorithm.figures, np.asarray(info)[:, : limit - done], strict=True))
             longer = {name: np.concatenate([trace[name], new[name]]) for name in trace}
-            # In one statement: an interruption before or after it finds what belongs together.
             state, trace, done = moved, longer, limit
+            keep()
             meter.update(done, {shown: float(trace[name][-1]) for name, shown in schedule.figures})
             status = _judge(schedule, trace, done)
             if status is Status.COMPLETED and done < schedule.steps and expired():
                 status = Status.TIME
-            if checkpoint and time.perf_counter() - last_save > checkpoint.every:
-                checkpoint.save(done, state, trace)
-                last_save = time.perf_counter()
-    except KeyboardInterrupt as interrupt:
-        raise Interrupted(_farewell(checkpoint, done, state, trace)) from interrupt
-    finally:
-        meter.close()
-    if checkpoint:
-        checkpoint.save(done, state, trace)
+    checkpoint.write()
     if status is Status.DIVERGED:
         raise FitError(
             status,
@@ -183,16 +179,6 @@ def _judge(schedule: Schedule, trace: Trace, done: int) -> Status:
     if schedule.stop and done % GRID == 0 and schedule.stop(trace):
         return Status.CONVERGED
     return Status.COMPLETED
-
-
-def _farewell(checkpoint: Checkpoint | None, done: int, state: Any, trace: Trace) -> str:
-    if checkpoint is None:
-        return f"interrupted after {done} steps; give checkpoint=PATH to be able to resume"
-    checkpoint.save(done, state, trace)
-    return (
-        f"interrupted after {done} steps; saved in {checkpoint.path}. "
-        "The same call with the same checkpoint goes on from there."
-    )
 
 
 @eqx.filter_jit(compiler_options=COMPILER)  # pyright: ignore[reportCallIssue]

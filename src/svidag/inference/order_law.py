@@ -30,7 +30,7 @@ class OrderLaw(GraphLaw):
     >>> import numpy as np
     >>> from svidag.prior import Prior
     >>> from svidag.scores import NodeTable
-    >>> a, b = (NodeTable.of(np.array([i]), np.array([0, 1]), np.zeros(2)) for i in (1, 0))
+    >>> a, b = (NodeTable(np.array([i]), np.array([0, 1]), np.zeros(2)) for i in (1, 0))
     >>> tables = ScoreTables.of([a, b], Prior(p=0.5).bind("ab"))
     >>> law = OrderLaw(tables, np.array([[0, 1]]), np.array([[0.0, 0.5], [0.0, 0.0]]))
     >>> law.sample(100, seed=0)[:, 1, 0].sum()

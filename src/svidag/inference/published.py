@@ -20,7 +20,8 @@ import optax
 from jaxtyping import Array, Bool, Float, Int
 
 from svidag import noise
-from svidag.guide import FAMILIES, BernoulliGuide, FlowGuide, MeanFieldGuide
+from svidag.flows import FAMILIES
+from svidag.guide import BernoulliGuide, FlowGuide, MeanFieldGuide
 from svidag.inference.descent import Rule, adam, descend, guarded
 from svidag.inference.loop import REJECTIONS, Algorithm
 from svidag.inference.stein import Stein, direction, linearise

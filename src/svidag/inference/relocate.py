@@ -25,7 +25,7 @@ from typing import no_type_check
 import numba
 import numpy as np
 
-from svidag.scores.lookup import at_place, log_sum, one_changed, prepare_places
+from svidag.scores.lookup import FIRST, change_all, log_sum, prepare_move
 
 _compiled = numba.njit(nogil=True, cache=True, error_model="numpy")
 
@@ -40,7 +40,7 @@ NEGLIGIBLE = 40.0  # nats below the best place at which a place is never taken
 @_compiled
 def locate(order, tables, place, masks, present):
     """Fill `place`, `masks` and `present` for an order; log p(D | order) up to a constant."""
-    bits, after = tables.bits, tables.after
+    bits, after = tables.laid_out.bits, tables.laid_out.after
     energy = 0.0
     for t in range(len(order)):
         j = order[t]
@@ -67,32 +67,32 @@ def pick(moves, order, uniform):
 
 @no_type_check
 @_compiled
-def compare_places(i, first, end, order, place, masks, present, tables, scores, room):
-    """log p(D | i at place t) − log p(D | order as it is), for first ≤ t < end, into `scores`."""
-    bits, turned, after = tables.bits, tables.turned, tables.after
-    prepare_places(i, place, tables, room)
+def compare_places(i, first, end, order, place, masks, present, laid_out, prepared, scores):
+    """log p(D | i at place t) − log p(D | order as it is), for first ≤ t < end, into `scores`.
+
+    `prepared` has been filled by :func:`svidag.scores.lookup.prepare_move`; None where all is laid
+    out.
+    """
+    bits, turned, after = laid_out.bits, laid_out.turned, laid_out.after
+    sums, offsets = laid_out.sums, laid_out.offsets
     here, base = place[i], present[i]
     scores[here] = 0.0
-    own, at_own, passed = masks[i], base, 0.0
-    for t in range(here + 1, end):
-        k = order[t]
-        passed += after[i, k]
-        if bits[i, k]:
-            passed += one_changed(k, i, masks[k], present[k], tables) - present[k]
-        if turned[i, k]:
-            own |= turned[i, k]
-            at_own = at_place(i, t, own, tables, room)
-        scores[t] = passed + at_own - base
-    own, at_own, passed = masks[i], base, 0.0
-    for t in range(here - 1, first - 1, -1):
-        k = order[t]
-        passed -= after[i, k]
-        if bits[i, k]:
-            passed += one_changed(k, i, masks[k], present[k], tables) - present[k]
-        if turned[i, k]:
-            own &= ~turned[i, k]
-            at_own = at_place(i, t, own, tables, room)
-        scores[t] = passed + at_own - base
+    for step in (1, -1):
+        own, at_own, passed = masks[i], base, 0.0
+        for t in range(here + step, end if step == 1 else first - 1, step):
+            k = order[t]
+            passed += step * after[i, k]
+            if bits[i, k]:
+                if prepared is None:
+                    passed += sums[offsets[k] + (masks[k] ^ bits[i, k])] - present[k]
+                else:
+                    passed += prepared[0, k] - present[k]
+            if turned[i, k]:
+                own ^= turned[i, k]
+                at_own = sums[offsets[i] + (own & FIRST)]
+                if prepared is not None and prepared[1, t] > -np.inf:
+                    at_own = np.logaddexp(at_own, prepared[1, t])
+            scores[t] = passed + at_own - base
 
 
 @no_type_check
@@ -118,9 +118,9 @@ def choose(scores, power, uniform, weights):
 
 @no_type_check
 @_compiled
-def slide(i, there, order, place, masks, present, tables):
-    """Put node i at place `there`."""
-    bits, turned = tables.bits, tables.turned
+def slide(i, there, order, place, masks, present, laid_out, prepared):
+    """Put node i at place `there`; `prepared` as above."""
+    bits, turned, sums, offsets = laid_out.bits, laid_out.turned, laid_out.sums, laid_out.offsets
     here = place[i]
     step = 1 if there > here else -1
     for t in range(here, there, step):
@@ -128,26 +128,29 @@ def slide(i, there, order, place, masks, present, tables):
         order[t] = k
         place[k] = t
         if bits[i, k]:
-            present[k] = one_changed(k, i, masks[k], present[k], tables)
             masks[k] ^= bits[i, k]
+            if prepared is None:
+                present[k] = sums[offsets[k] + masks[k]]
+            else:
+                present[k] = prepared[0, k]
         masks[i] ^= turned[i, k]
-    present[i] = log_sum(i, masks[i], tables)
+    present[i] = sums[offsets[i] + (masks[i] & FIRST)]
+    if prepared is not None:
+        present[i] = np.logaddexp(present[i], prepared[1, there])
     order[there] = i
     place[i] = there
 
 
 @no_type_check
 @_compiled
-def add_edges(order, masks, present, tables, edges):
-    """Add P(i → j | order) = 1 − exp(F_j(U ∖ i) − F_j(U)) to `edges`."""
-    turned = tables.turned
-    for t in range(len(order)):
-        j = order[t]
-        for s in range(t):
-            bit = turned[j, order[s]]
-            if bit:
-                without = one_changed(j, order[s], masks[j], present[j], tables) - present[j]
-                edges[order[s], j] -= np.expm1(min(without, 0.0))  # sums are cut off
+def add_edges(order, place, masks, present, tables, edges, changed):
+    """Add P(i → j | order) = 1 − exp(F_j(U ∖ i) − F_j(U)) to `edges`; `changed` is room."""
+    bits = tables.laid_out.bits
+    for i in order:
+        change_all(i, masks, present, tables, changed)
+        for j in order[place[i] + 1 :]:
+            if bits[i, j]:
+                edges[i, j] -= np.expm1(min(changed[j] - present[j], 0.0))  # sums are cut off
 
 
 @no_type_check
@@ -164,35 +167,37 @@ def exchange(v, orders, places, masks, present, energy):
 
 @no_type_check
 @_compiled
-def sweep(moves, orders, tables, powers, uniforms, swaps, edges, moved, exchanged):
+def sweep(moves, orders, tables, powers, uniforms, swaps, edges, moved, exchanged, prepared):
     """Sweeps of m moves at each level of a ladder, each followed by exchanges.
 
     `uniforms` [sweeps, levels, m, 2] says which node and where to, `swaps` [sweeps, levels] whether
     to exchange. The conditional edge probabilities at the last level after each sweep are added to
     `edges`. `moved` counts its moves, `exchanged` the exchanges of each level with the next.
+    `prepared` [2, m] is room to work in, None where all is laid out.
     """
     levels, m = orders.shape
     places, masks = np.empty_like(orders), np.empty_like(orders)
     present, energy = np.empty(orders.shape), np.empty(levels)
-    scores, weights, room = np.empty(m), np.empty(m), np.empty(m)
+    scores, weights, laid_out = np.empty(m), np.empty(m), tables.laid_out
     for v in range(levels):
         energy[v] = locate(orders[v], tables, places[v], masks[v], present[v])
     active = 0 if moves == NONE else levels
     for s in range(len(uniforms)):
         for v in range(active):
+            order, place, mask, now = orders[v], places[v], masks[v], present[v]
             for u in range(m):
-                i, first, end = pick(moves, orders[v], uniforms[s, v, u, 0])
-                compare_places(
-                    i, first, end, orders[v], places[v], masks[v], present[v], tables, scores, room
-                )
+                i, first, end = pick(moves, order, uniforms[s, v, u, 0])
+                if prepared is not None:
+                    prepare_move(i, place, mask, now, tables, prepared)
+                compare_places(i, first, end, order, place, mask, now, laid_out, prepared, scores)
                 open_to = scores[first:end]
                 there = first + choose(open_to, powers[v], uniforms[s, v, u, 1], weights)
-                if v == levels - 1 and there != places[v, i]:
+                if v == levels - 1 and there != place[i]:
                     moved[0] += 1
                 energy[v] += scores[there]
-                slide(i, there, orders[v], places[v], masks[v], present[v], tables)
+                slide(i, there, order, place, mask, now, laid_out, prepared)
         for v in range(int(2 * swaps[s, -1]), active - 1, 2):
             if np.log(swaps[s, v]) < (powers[v + 1] - powers[v]) * (energy[v] - energy[v + 1]):
                 exchanged[v] += 1
                 exchange(v, orders, places, masks, present, energy)
-        add_edges(orders[-1], masks[-1], present[-1], tables, edges)
+        add_edges(orders[-1], places[-1], masks[-1], present[-1], tables, edges, weights)

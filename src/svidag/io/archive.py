@@ -22,10 +22,10 @@ from typing import Any
 import numpy as np
 
 from svidag.atomic import replacing
-from svidag.io.tree import KINDS
 
-FORMAT = "svidag posterior"
-VERSION = 2
+VERSION = 3
+KINDS = "biuf"
+"""Kinds of array elements that are plain numbers: boolean, signed, unsigned, floating."""
 MANIFEST = "manifest.json"
 SEAL = "manifest.sha256"
 _DAMAGE = (
@@ -53,19 +53,21 @@ class FileError(ValueError):
     """
 
 
-def write(path: Path, content: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
-    """Write the manifest's content and the arrays to one file, in one step."""
+def write(
+    path: Path, kind: str, content: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
+) -> None:
+    """Write the manifest's content and the arrays to one file of a kind, in one step."""
     with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
         sums = {name: _write_array(archive, _member(name), a) for name, a in arrays.items()}
-        manifest = {"format": FORMAT, "version": VERSION, **content, "members": sums}
+        manifest = {"format": kind, "version": VERSION, **content, "members": sums}
         text = json.dumps(manifest, allow_nan=False, indent=1).encode("ascii")
         archive.writestr(zipfile.ZipInfo(MANIFEST), text)
         archive.writestr(zipfile.ZipInfo(SEAL), hashlib.sha256(text).hexdigest())
 
 
-def read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def read(path: Path, kind: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Read the manifest and every array, each checked against its sum."""
-    with _opened(path) as (archive, manifest):
+    with _opened(path, kind) as (archive, manifest):
         arrays = {}
         for name, wanted in manifest["members"].items():
             content = _content(archive, _member(name))
@@ -75,9 +77,9 @@ def read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         return manifest, arrays
 
 
-def read_manifest(path: Path) -> dict[str, Any]:
+def read_manifest(path: Path, kind: str) -> dict[str, Any]:
     """Read the manifest alone."""
-    with _opened(path) as (_, manifest):
+    with _opened(path, kind) as (_, manifest):
         return manifest
 
 
@@ -88,9 +90,10 @@ def explaining(path: Path) -> Iterator[None]:
     Examples
     --------
     >>> with explaining(Path("run.svidag")):
-    ...     {}["law"]
+    ...     {}["names"]
     Traceback (most recent call last):
-    svidag.io.archive.FileError: run.svidag is damaged: KeyError: 'law'
+        ...
+    svidag.io.archive.FileError: run.svidag is damaged: KeyError: 'names'
     """
     try:
         yield
@@ -101,25 +104,25 @@ def explaining(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[tuple[zipfile.ZipFile, dict[str, Any]]]:
+def _opened(path: Path, kind: str) -> Iterator[tuple[zipfile.ZipFile, dict[str, Any]]]:
     """The archive and its manifest."""
     _require_file(path)
     with path.open("rb") as file, explaining(path):
         if not zipfile.is_zipfile(file):
-            raise FileError(f"{path} is cut short, or no file that posterior.save wrote")
+            raise FileError(f"{path} is cut short, or no {kind!r} file")
         with zipfile.ZipFile(file) as archive:
             _require_bounded(archive, os.fstat(file.fileno()).st_size)
-            yield archive, _manifest(path, archive)
+            yield archive, _manifest(path, kind, archive)
 
 
-def _manifest(path: Path, archive: zipfile.ZipFile) -> dict[str, Any]:
+def _manifest(path: Path, kind: str, archive: zipfile.ZipFile) -> dict[str, Any]:
     if MANIFEST not in archive.namelist():
-        raise FileError(f"{path} is a ZIP file, but none that posterior.save wrote")
+        raise FileError(f"{path} is a ZIP file, but no {kind!r} file")
     text = _content(archive, MANIFEST)
     if hashlib.sha256(text).hexdigest().encode() != bytes(_content(archive, SEAL)):
         raise FileError(f"{path} is damaged: its manifest differs from its checksum")
     manifest = json.loads(text)
-    _require_version(path, manifest)
+    _require_version(path, kind, manifest)
     return manifest
 
 
@@ -128,7 +131,7 @@ def _require_file(path: Path) -> None:
         raise FileNotFoundError(f"there is no file {path}")
     if not path.is_file():
         what = "directory" if path.is_dir() else "special file"
-        raise FileError(f"{path} is a {what}; expected a file that posterior.save wrote")
+        raise FileError(f"{path} is a {what}; expected a file that svidag wrote")
     if path.stat().st_size == 0:
         raise FileError(f"{path} is empty")
 
@@ -142,17 +145,15 @@ def _require_bounded(archive: zipfile.ZipFile, size: int) -> None:
         raise ValueError("its members claim to be larger than the file")
 
 
-def _require_version(path: Path, manifest: Any) -> None:
-    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        raise FileError(f"{path} is not a {FORMAT!r} file")
+def _require_version(path: Path, kind: str, manifest: Any) -> None:
+    if not isinstance(manifest, dict) or manifest.get("format") != kind:
+        raise FileError(f"{path} is not a {kind!r} file")
     version = manifest.get("version")
-    if not isinstance(version, int) or version < 1:
-        raise FileError(f"{path} has the unknown format version {version!r}; expected {VERSION}")
-    if version > VERSION:
+    if version != VERSION:
         by = manifest.get("provenance", {}).get("svidag", "unknown")
         raise FileError(
-            f"{path} was written by a newer svidag ({by}): its format version is {version}, and "
-            f"this svidag reads up to {VERSION}; update svidag to load it"
+            f"{path} was written by another svidag ({by}): its format version is {version!r}, and "
+            f"this svidag reads {VERSION}; load it with the version that wrote it, or fit again"
         )
 
 
@@ -208,4 +209,6 @@ def _array(content: bytearray) -> np.ndarray:
         raise ValueError(f"an array of shape {shape} does not fill its member")
     if count == 0:
         return np.empty(shape, dtype)
-    return np.frombuffer(content, dtype, count, head.tell()).reshape(shape)
+    array = np.frombuffer(content, dtype, count, head.tell()).reshape(shape)
+    array.setflags(write=False)
+    return array

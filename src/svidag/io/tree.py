@@ -3,15 +3,18 @@
 JSON holds None, booleans, whole numbers, finite floats, text, lists and dictionaries by text as
 they are. What it lacks is an object with a single key that begins with ``$``:
 
-    {"$array": name}           an array, stored under that name
-    {"$tuple": [...]}          a tuple
-    {"$number": "nan"}         a float that is not finite
-    {"$pairs": [[k, v], ...]}  a dictionary whose keys are not all plain text
-    {"$finding": [...]}        a finding of the data's audit
+    {"$array": name}              an array, stored under that name
+    {"$turned": name}             its transpose
+    {"$bits": [name, kind, ...]}  an array of zeros and ones, stored as bits, and its shape
+    {"$tuple": [...]}             a tuple
+    {"$number": "nan"}            a float that is not finite
+    {"$pairs": [[k, v], ...]}     a dictionary whose keys are not all plain text
+    {"$object": [type, {...}]}    an object of a registered type, and its parts
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -19,14 +22,14 @@ from typing import Any
 import jax
 import numpy as np
 
-from svidag.data import Finding
+from svidag.io import types
+from svidag.io.archive import KINDS
 
-KINDS = "biuf"
-"""Kinds of array elements that are plain numbers: boolean, signed, unsigned, floating."""
+LARGE = 1 << 16  # bytes from which an array is looked for among those that are kept already
 
 
 class Encoder:
-    """Turns values into JSON and collects their arrays; an array met twice is kept once.
+    """Turns values into JSON and collects their arrays; what is met twice is kept once.
 
     Examples
     --------
@@ -40,35 +43,49 @@ class Encoder:
 
     def __init__(self) -> None:
         self.arrays: dict[str, np.ndarray] = {}
-        self._kept: dict[int, tuple[str, Any]] = {}
+        self._kept: dict[int, tuple[dict[str, Any], Any]] = {}
+        self._content: dict[bytes, str] = {}
 
-    def encode(self, value: Any, *, lenient: bool = False) -> Any:
-        """The value as JSON; what is no plain data becomes text if `lenient`, else a ValueError."""
-        again = lambda inner: self.encode(inner, lenient=lenient)  # noqa: E731
+    def encode(self, value: Any) -> Any:
+        """The value as JSON; what is neither plain data nor of a known type is a ValueError."""
         if value is None or isinstance(value, bool | np.bool_ | int | np.integer | float | str):
             return _scalar(value)
         if isinstance(value, np.floating):
             return _scalar(float(value))
         if isinstance(value, np.ndarray | jax.Array) and _is_plain(value):
-            return {"$array": self._keep(value)}
+            if id(value) not in self._kept:
+                # The array stays alive, so that its id stays its own.
+                self._kept[id(value)] = self._keep(np.asarray(value)), value
+            return self._kept[id(value)][0]
+        if (name := types.name_of(value)) is not None:
+            return {"$object": [name, self.encode(types.parts_of(value))]}
         if isinstance(value, Mapping):
-            return _mapping(value, again)
+            return _mapping(value, self.encode)
         if isinstance(value, tuple):
-            return {"$tuple": [again(inner) for inner in value]}
+            return {"$tuple": [self.encode(inner) for inner in value]}
         if isinstance(value, list):
-            return [again(inner) for inner in value]
-        if isinstance(value, Finding):
-            return {"$finding": [value.kind, list(value.columns), value.message]}
-        if lenient:
-            return _text(value)
-        raise ValueError(f"cannot save a value of type {type(value).__name__}")
+            return [self.encode(inner) for inner in value]
+        raise ValueError(f"a {type(value).__module__}.{type(value).__qualname__} cannot be saved")
 
-    def _keep(self, array: Any) -> str:
-        if id(array) not in self._kept:
+    def _keep(self, array: np.ndarray) -> dict[str, Any]:
+        if array.dtype in (np.uint8, np.bool_) and array.size and array.max() <= 1:
+            kind = "b" if array.dtype == np.bool_ else "u"
+            return {"$bits": [self._add(np.packbits(array)), kind, *array.shape]}
+        if array.nbytes >= LARGE and array.ndim == 2:
+            turned = self._content.get(_digest(array.T))
+            if turned is not None:
+                return {"$turned": turned}
+        return {"$array": self._add(array)}
+
+    def _add(self, array: np.ndarray) -> str:
+        digest = _digest(array) if array.nbytes >= LARGE else b""
+        if digest not in self._content:
             name = f"a{len(self.arrays)}"
-            self.arrays[name] = np.asarray(array)
-            self._kept[id(array)] = name, array  # alive, so that its id stays its own
-        return self._kept[id(array)][0]
+            self.arrays[name] = array
+            if not digest:
+                return name
+            self._content[digest] = name
+        return self._content[digest]
 
 
 def decode(value: Any, arrays: Mapping[str, np.ndarray]) -> Any:
@@ -88,16 +105,35 @@ def decode(value: Any, arrays: Mapping[str, np.ndarray]) -> Any:
     ((mark, content),) = value.items()
     if mark == "$array":
         return arrays[content]
+    if mark == "$turned":
+        return np.ascontiguousarray(arrays[content].T)
+    if mark == "$bits":
+        return _from_bits(arrays[content[0]], *content[1:])
     if mark == "$tuple":
         return tuple(decode(inner, arrays) for inner in content)
     if mark == "$number":
         return {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}[content]
     if mark == "$pairs":
         return {decode(key, arrays): decode(inner, arrays) for key, inner in content}
-    if mark == "$finding":
-        kind, columns, message = content
-        return Finding(kind, tuple(columns), message)
+    if mark == "$object":
+        name, parts = content
+        return types.build(name, decode(parts, arrays))
     raise ValueError(f"unknown mark {mark!r}")
+
+
+def _from_bits(bits: np.ndarray, kind: str, *shape: int) -> np.ndarray:
+    count = math.prod(shape)
+    if min(shape, default=0) < 0 or -(-count // 8) != len(bits):
+        raise ValueError(f"an array of shape {shape} does not fill its bits")
+    array = np.unpackbits(bits, count=count).reshape(shape)
+    return array.view(np.bool_) if kind == "b" else array
+
+
+def _digest(array: np.ndarray) -> bytes:
+    """What tells arrays of different type, shape or content apart."""
+    content = np.ascontiguousarray(array)
+    head = f"{content.dtype.str}{content.shape}".encode()
+    return hashlib.sha256(head + content.tobytes()).digest()
 
 
 def _scalar(value: Any) -> Any:
@@ -121,9 +157,3 @@ def _is_plain(array: Any) -> bool:
     """Whether the elements are numbers that NumPy itself knows, of at most eight bytes."""
     dtype = array.dtype
     return isinstance(dtype, np.dtype) and dtype.kind in KINDS and dtype.itemsize <= 8
-
-
-def _text(value: Any) -> str:
-    if callable(value) and hasattr(value, "__qualname__"):
-        return f"{value.__module__}.{value.__qualname__}"
-    return str(value)

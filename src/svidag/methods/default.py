@@ -19,11 +19,11 @@ from typing import Any
 
 from svidag.inference.cautions import SettingWarning
 from svidag.inference.chains import Schedule
+from svidag.inference.checkpoint import Checkpoint, resumable
 from svidag.inference.deadline import Deadline
 from svidag.inference.growth import GrowthSettings
 from svidag.inference.guided import Settings
 from svidag.inference.progress import meter
-from svidag.inference.savepoint import Savepoint, resumable
 from svidag.mechanisms.collapsed import parameter_law
 from svidag.mechanisms.linear import LinearGaussian
 from svidag.mechanisms.local import FamilyScores
@@ -87,17 +87,15 @@ def fit(
         exact=exact,
         **{**settings, **networks},
     )
-    savepoint = Savepoint(checkpoint, identity)
-    with Stages(meter(progress)) as stages, resumable(savepoint):
-        kept = savepoint.load()
-        choice = _choice(problem, sketch_units, seed, savepoint) if mechanism == "auto" else None
+    kept = Checkpoint(checkpoint, identity)
+    with Stages(meter(progress)) as stages, resumable(kept):
+        saved = kept.load()
+        choice = _choice(problem, sketch_units, seed, kept) if mechanism == "auto" else None
         mechanism = mechanism if choice is None else choice.mechanism
         model, sketch = _mechanisms(problem, mechanism, units, sketch_units, seed)
-        task = Task(
-            problem, mechanism, model, sketch, seed, stages.report, savepoint, kept, deadline
-        )
+        task = Task(problem, mechanism, model, sketch, seed, stages.report, kept, saved, deadline)
         found = _run(task, edges, exact, settings)
-        savepoint.write()
+        kept.write()
     unused = _unused(given, asked, found.figures)
     if unused:
         warnings.warn(
@@ -167,22 +165,24 @@ def check(
         kind, words = KINDS[type(USUAL.get(name, 0.0))]
         if isinstance(value, bool) or not isinstance(value, kind):
             raise ValueError(f"{name} must be {words}; got {value!r}")
+    own = {f.name for f in fields(Schedule)} & given.keys()
+    Schedule(**{name: given[name] for name in own})  # says what cannot be
 
 
-def _choice(problem: Problem, units: int, seed: int, savepoint: Savepoint) -> Choice:
+def _choice(problem: Problem, units: int, seed: int, checkpoint: Checkpoint) -> Choice:
     """Compare the network with its own linear part, so that nothing but the bends differs.
 
     BGe's evidence does not compare: its prior on scales is another one, and that difference, some
     nats a node, would decide.
     """
-    if "choice" in savepoint.notes:
-        return Choice(**savepoint.notes["choice"])
+    if "choice" in checkpoint.notes:
+        return Choice(**checkpoint.notes["choice"])
     candidates: dict[str, FamilyScores] = {
         "linear": _network(problem, 0, seed),
         "nonlinear": _network(problem, units, seed),
     }
     choice = choose(candidates, problem.prior)
-    savepoint.notes["choice"] = dataclasses.asdict(choice)
+    checkpoint.notes["choice"] = dataclasses.asdict(choice)
     return choice
 
 

@@ -8,14 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from svidag.inference.checkpoint import arrays_of, with_arrays
 from svidag.inference.guided import Begun, Collected, Guided, Sampling, Settings, Training
 from svidag.inference.order_law import VisitedGraphs
-from svidag.inference.savepoint import (
-    pack_sampling,
-    pack_training,
-    unpack_sampling,
-    unpack_training,
-)
 from svidag.mechanisms.local import CachedScores, LocalScores
 from svidag.methods.figures import (
     AGREEMENT,
@@ -48,7 +43,7 @@ def run(task: Task, guide: str, given: dict[str, Any]) -> Found:
     found = Guided(scores, task.problem.prior, settings).run(
         task.seed,
         report=report,
-        keep=lambda *state: task.savepoint.keep("guide", partial(_packed, scores, *state)),
+        keep=lambda *state: task.checkpoint.keep("guide", partial(_state, scores, *state)),
         begun=_begun(task, scores),
         expired=task.deadline.passed,
     )
@@ -60,26 +55,31 @@ def run(task: Task, guide: str, given: dict[str, Any]) -> Found:
     return Found(VisitedGraphs(graphs, found.edge_probabilities), figures, _chosen(settings, guide))
 
 
-def _packed(
-    scores: LocalScores, training: Training, sampling: Sampling | None
-) -> dict[str, np.ndarray]:
+def _state(scores: LocalScores, training: Training, sampling: Sampling | None) -> dict[str, Any]:
     """Everything that the rest of a run depends on, the scores known so far among it."""
-    packed = pack_training(training)
-    if sampling is not None:
-        packed |= pack_sampling(sampling)
-    if isinstance(scores, CachedScores):
-        packed |= {f"cache_{name}": part for name, part in scores.arrays().items()}
-    return packed
+    return {
+        "guides": arrays_of(training.state),
+        "sets": training.collection.arrays(),
+        "replicas": training.replicas,
+        "bounds": training.bounds,
+        "sampling": sampling,
+        "scores": scores.arrays() if isinstance(scores, CachedScores) else None,
+    }
 
 
 def _begun(task: Task, scores: LocalScores) -> Begun | None:
-    packed = task.begun("guide")
-    if packed is None:
+    kept = task.begun("guide")
+    if kept is None:
         return None
     if isinstance(scores, CachedScores):
-        scores.restore({name: packed[f"cache_{name}"] for name in ("keys", "scores")})
-    sampling = unpack_sampling(packed) if "sampling_orders" in packed else None
-    return lambda blank: (unpack_training(packed, blank), sampling)
+        scores.restore(kept["scores"])
+
+    def resume(blank: Training) -> tuple[Training, Sampling | None]:
+        state = with_arrays(blank.state, kept["guides"])
+        collection = blank.collection.restored(kept["sets"])
+        return Training(state, collection, kept["replicas"], kept["bounds"]), kept["sampling"]
+
+    return resume
 
 
 def _scores(task: Task) -> LocalScores:

@@ -47,7 +47,7 @@ def fit(
         _schedule(chosen, chunk),
         expired=deadline.passed,
         meter=meter(progress),
-        checkpoint=None if checkpoint is None else Checkpoint(checkpoint, identity),
+        checkpoint=Checkpoint(checkpoint, identity),
         title="SVI-DAG (paper)",
     )
     networks = algorithm.complete(outcome.state.networks)
@@ -62,7 +62,7 @@ def fit(
         "compile_seconds": outcome.compile_seconds,
         "run_seconds": outcome.run_seconds,
         "seconds": time.perf_counter() - started,
-        "settings": dataclasses.asdict(chosen),
+        "settings": _identity(chosen),
         "fingerprint": identity,
         "findings": problem.findings,
     }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,14 +10,6 @@ import numpy as np
 from svidag.inference.chains import OrderChains, Schedule, run_chains
 from svidag.inference.growth import Grower, GrowthSettings
 from svidag.inference.order_law import OrderLaw
-from svidag.inference.savepoint import (
-    pack_chains,
-    pack_halves,
-    pack_tabulated,
-    unpack_chains,
-    unpack_halves,
-    unpack_tabulated,
-)
 from svidag.inference.tabulated import (
     Tabulated,
     chain_starts,
@@ -41,20 +32,26 @@ from svidag.methods.task import Found, Task
 from svidag.scores import CountedScores, ParentSets, Weigher, shares
 from svidag.scores.tables import MOST_LAID_OUT
 
-MANY = 60
-"""Variables from which one search for each half must do."""
+MANY = 30
+"""Variables from which tables leave more out, for else they would be large and slow."""
+
+SPARED = (0.02, 0.1)
+"""`spared` from there on."""
 
 LOOKS = 2
 """How often fresh searches look outside the tables; between them chains may begin again."""
 
 WORK = 1.2e8
-"""Look-ups that chains may take in all, those that must be summed counted tenfold."""
+"""Look-ups that chains may take in all, those that must be summed counted threefold."""
 
 FEWEST_ORDERS = 120
 """Orders kept from each chain that they may take in any case."""
 
 BURN_IN = 100
 """Sweeps thrown away by chains that begin where searches ended."""
+
+EXPENSIVE = 4.0
+"""`expand` where every parent set is scored by a network, which takes most of the time."""
 
 SKETCH_NATS = 150.0
 """A sketch errs in proportion to the rows: this over N is the power of the first trial."""
@@ -71,9 +68,11 @@ def run(task: Task, settings: dict[str, Any]) -> Found:
     schedule, growth = _settings(task, settings)
     grower = _grower(task, growth, schedule)
     begun = task.begun("tables", "chains")
-    made = _tabulated(task, grower) if begun is None else unpack_tabulated(begun)
-    kept = task.begun("chains")
-    chains = _chains(task, made, _affordable(schedule, made), _unpacked(kept))
+    made = _tabulated(task, grower) if begun is None else begun["tables"]
+    moving = task.begun("chains")
+    chains = _chains(
+        task, made, _affordable(schedule, made), None if moving is None else moving["chains"]
+    )
     checked = False
     while made.searched < LOOKS and not task.deadline.passed():
         ended = made.settled
@@ -83,7 +82,7 @@ def run(task: Task, settings: dict[str, Any]) -> Found:
             break  # growth was cut short before, and would be again
         if grown is not None and made.searched < LOOKS:
             made, checked = grown, False
-            task.savepoint.keep("tables", partial(pack_tabulated, made))
+            _keep(task, "tables", tables=made)
             chains = _chains(task, made, _affordable(schedule, made), None)
         elif grown is None and made.confirmed:
             break
@@ -95,15 +94,15 @@ def run(task: Task, settings: dict[str, Any]) -> Found:
     return Found(law, figures, _chosen(schedule, growth))
 
 
-def _unpacked(kept: dict[str, np.ndarray] | None) -> OrderChains | None:
-    return None if kept is None else unpack_chains(kept)
+def _keep(task: Task, stage: str, **state: Any) -> None:
+    task.checkpoint.keep(stage, lambda: state)
 
 
 def _affordable(schedule: Schedule, made: Tabulated) -> Schedule:
     """The schedule, with fewer orders where look-ups are slow."""
     tables = made.tables
     summed = np.mean([len(node.candidates) > MOST_LAID_OUT for node in tables.nodes])
-    order = schedule.chains * schedule.levels * schedule.thin * tables.m**2 * (1 + 9 * summed)
+    order = schedule.chains * schedule.levels * schedule.thin * tables.m**2 * (1 + 2 * summed)
     most = max(FEWEST_ORDERS, int(WORK / order)) if summed else schedule.orders
     return dataclasses.replace(schedule, orders=min(schedule.orders, most))
 
@@ -113,11 +112,11 @@ def _tabulated(task: Task, grower: Grower) -> Tabulated:
     halves = grow_halves(
         grower,
         report=task.report,
-        keep=lambda halves: task.savepoint.keep("halves", partial(pack_halves, halves)),
-        begun=None if begun is None else unpack_halves(begun),
+        keep=lambda halves: _keep(task, "halves", halves=halves),
+        begun=None if begun is None else begun["halves"],
     )
     made = join(grower, halves)
-    task.savepoint.keep("tables", partial(pack_tabulated, made))
+    _keep(task, "tables", tables=made)
     return made
 
 
@@ -137,7 +136,7 @@ def _chains(
         starts=chain_starts(made.starts, schedule.chains),
         report=lambda done: task.report(stage[0], done, schedule.sweeps),
         estimate=estimate,
-        keep=lambda chains: task.savepoint.keep("chains", partial(_packed, made, chains)),
+        keep=lambda chains: _keep(task, "chains", tables=made, chains=chains),
         begun=begun,
         stop=task.deadline.passed,
     )
@@ -154,10 +153,6 @@ def duration(seconds: float) -> str:
     if seconds < 100:
         return f"{np.ceil(seconds):.0f} s"
     return f"{np.ceil(seconds / 60):.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
-
-
-def _packed(made: Tabulated, chains: OrderChains) -> dict[str, np.ndarray]:
-    return pack_tabulated(made) | pack_chains(chains)
 
 
 def _grower(task: Task, settings: GrowthSettings, schedule: Schedule) -> Grower:
@@ -195,6 +190,10 @@ def _settings(task: Task, given: dict[str, Any]) -> tuple[Schedule, GrowthSettin
     growth = GrowthSettings()
     if task.sketch is not None:
         growth = dataclasses.replace(growth, powers=_powers(rows))
+    elif task.mechanism != "linear":
+        growth = dataclasses.replace(growth, expand=EXPENSIVE)
+    if m > MANY:
+        growth = dataclasses.replace(growth, spared=SPARED)
     trial = dataclasses.replace(growth.trial, levels=schedule.levels, flattest=schedule.flattest)
     own = {name: value for name, value in given.items() if name in _GROWTH}
     return schedule, dataclasses.replace(growth, trial=trial, **own)

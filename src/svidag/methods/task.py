@@ -6,10 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
+from svidag.inference.checkpoint import Checkpoint, Saved
 from svidag.inference.deadline import Deadline
-from svidag.inference.savepoint import Kept, Savepoint
 from svidag.mechanisms.linear import LinearGaussian
 from svidag.mechanisms.wide import WideNetwork
 from svidag.posterior import GraphLaw
@@ -34,9 +32,9 @@ class Task:
         The seed.
     report
         Is told the stage, how much of it is done, how much there is (if known), and figures.
-    savepoint
+    checkpoint
         Where what is unfinished is kept.
-    kept
+    saved
         What an earlier run kept there.
     deadline
         When the fit must end.
@@ -48,13 +46,13 @@ class Task:
     sketch: WideNetwork | None
     seed: int
     report: Callable[..., None]
-    savepoint: Savepoint
-    kept: Kept | None = None
+    checkpoint: Checkpoint
+    saved: Saved | None = None
     deadline: Deadline = field(default_factory=Deadline)
 
-    def begun(self, *stages: str) -> dict[str, np.ndarray] | None:
-        """What an earlier run kept, if it had come to one of these stages."""
-        return None if self.kept is None or self.kept.stage not in stages else self.kept.arrays
+    def begun(self, *stages: str) -> Any:
+        """What an earlier run kept, if it had come to one of these stages; else None."""
+        return None if self.saved is None or self.saved.stage not in stages else self.saved.state
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +10,7 @@ import numpy as np
 import pandas as pd
 from jax.scipy.special import gammaln
 from jaxtyping import Array, Bool, Float, UInt8
-from scipy.special import betaln, log_expit
+from scipy import special
 
 from svidag.graph.extension import draw_linear_extensions
 
@@ -18,13 +19,15 @@ CELLS_AT_ONCE = 2**22
 
 
 def logistic_beta_log_density(
-    gamma: Float[Array, "*batch m m"] | Float[np.ndarray, "*batch m m"],
-    alpha: Float[Array, "m m"] | Float[np.ndarray, "m m"],
-    beta: Float[Array, "m m"] | Float[np.ndarray, "m m"],
-) -> Float[Array, "*batch m m"]:
-    """Logistic–Beta log density of each edge logit, in JAX and in the precision of `gamma`.
+    gamma: Float[Array, "*shape"] | Float[np.ndarray, "*shape"],
+    alpha: Float[Array, "..."] | Float[np.ndarray, "..."],
+    beta: Float[Array, "..."] | Float[np.ndarray, "..."],
+) -> Any:
+    """Logistic–Beta log density of each edge logit; in JAX and its precision if `gamma` is.
 
     log p(γ) = α log σ(γ) + β log σ(−γ) − log 𝓑(α, β)   (paper, Eq. logistic-beta-prior-main)
+
+    α and β have the shape of the last axes of γ.
 
     Examples
     --------
@@ -33,12 +36,16 @@ def logistic_beta_log_density(
     >>> round(float(logistic_beta_log_density(jnp.zeros((1, 1)), one, one)[0, 0]), 4)
     -1.3863
     """
-    gamma = jnp.asarray(gamma)
-    a, b = jnp.asarray(alpha, gamma.dtype), jnp.asarray(beta, gamma.dtype)
+    if isinstance(gamma, np.ndarray):
+        a, b, log_gamma, log_sigmoid = alpha, beta, special.gammaln, special.log_expit
+    else:
+        a, b = jnp.asarray(alpha, gamma.dtype), jnp.asarray(beta, gamma.dtype)
+        log_gamma, log_sigmoid = gammaln, jax.nn.log_sigmoid
     # Cheaper to compile than jax's betaln, and in float64 more exact.
-    log_normaliser = gammaln(a) + gammaln(b) - gammaln(a + b)
-    a, b, log_normaliser = (jnp.broadcast_to(x, gamma.shape) for x in (a, b, log_normaliser))
-    return a * jax.nn.log_sigmoid(gamma) + b * jax.nn.log_sigmoid(-gamma) - log_normaliser
+    log_normaliser = log_gamma(a) + log_gamma(b) - log_gamma(a + b)
+    if not isinstance(gamma, np.ndarray):
+        a, b, log_normaliser = (jnp.broadcast_to(x, gamma.shape) for x in (a, b, log_normaliser))
+    return a * log_sigmoid(gamma) + b * log_sigmoid(-gamma) - log_normaliser
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,8 +107,7 @@ class EdgePrior:
     ) -> Float[np.ndarray, "*batch m m"]:
         """Logistic–Beta log density of each logit; 0 where hard knowledge settles the pair.
 
-        The sum over pairs is log p(γ) of the free logits. `logistic_beta_log_density` is the same
-        in JAX, on every pair.
+        The sum over pairs is log p(γ) of the free logits.
 
         Examples
         --------
@@ -110,8 +116,7 @@ class EdgePrior:
         >>> Prior(p=0.5, nu_min=0).bind(["a", "b"]).log_density(np.zeros((2, 2))).round(4).tolist()
         [[0.0, -1.3863], [-1.3863, 0.0]]
         """
-        a, b = self.alpha, self.beta
-        density = a * log_expit(gamma) + b * log_expit(-gamma) - betaln(a, b)
+        density = logistic_beta_log_density(gamma, self.alpha, self.beta)
         return np.where(self.free, density, 0.0)
 
     def log_marginal(self, B: UInt8[np.ndarray, "*batch m m"]) -> Float[np.ndarray, "*batch"]:

@@ -10,7 +10,6 @@ from typing import NamedTuple, no_type_check
 
 import numba
 import numpy as np
-from numba.extending import overload
 
 from svidag.scores.tables import MOST_LAID_OUT, NodeTable, ScoreTables
 
@@ -23,13 +22,14 @@ MUCH = 2.0  # nats above the scale of a sum at which a weight becomes the scale
 
 _SLOTS = 2**20  # sums remembered by a thread, all nodes together
 _MIX = np.uint64(0x9E3779B97F4A7C15)  # odd and near 2⁶⁴/φ: products spread over all bits
-_FIRST = (1 << MOST_LAID_OUT) - 1
+FIRST = (1 << MOST_LAID_OUT) - 1
+"""The mask of all first candidates."""
 
 _compiled = numba.njit(nogil=True, cache=True, error_model="numpy")
 
 
-class LaidOutTables(NamedTuple):
-    """The arrays of score tables as compiled code reads them, where all sums are laid out.
+class LaidOut(NamedTuple):
+    """What most look-ups read: sums over first candidates.
 
     Attributes
     ----------
@@ -39,6 +39,8 @@ class LaidOutTables(NamedTuple):
         The bit of i for k, and of k for i, in row i.
     after
         What i gains from the prior by coming after k rather than before it.
+    others
+        Whether a node has sets with other than first candidates.
     """
 
     sums: np.ndarray
@@ -46,17 +48,16 @@ class LaidOutTables(NamedTuple):
     bits: np.ndarray
     turned: np.ndarray
     after: np.ndarray
+    others: np.ndarray
 
 
-class CompiledTables(NamedTuple):
-    """The same where some nodes have other candidates besides.
+class Listed(NamedTuple):
+    """Sets with other than first candidates, where there are any.
 
     Attributes
     ----------
-    sums, offsets, bits, turned, after
-        As above.
     masks, weights, tails
-        Sets with other candidates, grouped by the last of them, by falling weight in each group;
+        The sets, grouped by the last of their other candidates, by falling weight in each group;
         and the log of the summed weight from each on to the end of its group.
     key, begin, groups
         For each group the bit of that candidate, where its sets begin, and for each node where its
@@ -72,11 +73,6 @@ class CompiledTables(NamedTuple):
         Remembered sums.
     """
 
-    sums: np.ndarray
-    offsets: np.ndarray
-    bits: np.ndarray
-    turned: np.ndarray
-    after: np.ndarray
     masks: np.ndarray
     weights: np.ndarray
     tails: np.ndarray
@@ -94,34 +90,48 @@ class CompiledTables(NamedTuple):
     values: np.ndarray
 
 
-Tables = LaidOutTables | CompiledTables
-ONLY_COMPILED = "only compiled code looks sums up one by one"
+class CompiledTables(NamedTuple):
+    """The arrays of score tables as compiled code reads them.
+
+    In two parts, since numba counts a reference to every array that a function is given: a move
+    that is given all of them takes twice as long as one that is given those laid out.
+    """
+
+    laid_out: LaidOut
+    listed: Listed
+
+    def room(self) -> np.ndarray | None:
+        """What moves need to work in; None where all is laid out."""
+        others = self.laid_out.others
+        return np.empty((2, len(others))) if others.any() else None
 
 
-def compiled_tables(tables: ScoreTables) -> Tables:
+def compiled_tables(tables: ScoreTables) -> CompiledTables:
     """Lay score tables out for compiled code, with room to remember sums in."""
-    turned = np.ascontiguousarray(tables.bits.T)
-    after = tables.absent.T - tables.absent
-    common = (tables.sums, tables.offsets, tables.bits, turned, after)
     found = [_groups(node) for node in tables.nodes]
     listed = [group for groups in found for group in groups]
-    if not listed:
-        return LaidOutTables(*common)
-    masks = np.concatenate([masks for _, masks, _, _ in listed])
-    weights = np.concatenate([weights for _, _, weights, _ in listed])
+    masks = np.concatenate([np.empty(0, np.int64), *(masks for _, masks, _, _ in listed)])
+    weights = np.concatenate([np.empty(0), *(weights for _, _, weights, _ in listed)])
     counts = [sum(len(group[1]) for group in groups) for groups in found]
     own = np.repeat(np.arange(tables.m), counts)
     top = np.full(tables.m, -np.inf)
     np.maximum.at(top, own, weights)
     members, member_begin = _members(tables, own, masks)
     with_masks, with_weights, pairs = _by_member(tables)
-    scanned = sum(len(groups) > 0 for groups in found)
-    slots = 1 << max(10, min(16, (_SLOTS // scanned).bit_length() - 1))
-    return CompiledTables(
-        *common,
+    others = np.array([len(groups) > 0 for groups in found])
+    slots = 1 << max(10, min(16, (_SLOTS // max(1, int(others.sum()))).bit_length() - 1))
+    laid_out = LaidOut(
+        tables.sums,
+        tables.offsets,
+        tables.bits,
+        np.ascontiguousarray(tables.bits.T),
+        tables.absent.T - tables.absent,
+        others,
+    )
+    listed_sets = Listed(
         masks=masks,
         weights=weights,
-        tails=np.concatenate([tails for _, _, _, tails in listed]),
+        tails=np.concatenate([np.empty(0), *(tails for _, _, _, tails in listed)]),
         key=np.array([key for key, _, _, _ in listed], dtype=np.int64),
         begin=np.cumsum([0, *(len(masks) for _, masks, _, _ in listed)]),
         groups=np.cumsum([0, *map(len, found)]),
@@ -132,9 +142,10 @@ def compiled_tables(tables: ScoreTables) -> Tables:
         with_masks=with_masks,
         with_weights=with_weights,
         pairs=pairs,
-        arguments=np.full((tables.m, slots), -1, dtype=np.int64),
-        values=np.empty((tables.m, slots)),
+        arguments=np.full((tables.m if listed else 0, slots), -1, dtype=np.int64),
+        values=np.empty((tables.m if listed else 0, slots)),
     )
+    return CompiledTables(laid_out, listed_sets)
 
 
 def _members(
@@ -153,14 +164,15 @@ def _members(
 def _by_member(tables: ScoreTables) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Sets with other than first candidates by node and member."""
     m = tables.m
-    masks, weights, counts = [], [], np.zeros((m, m), dtype=np.int64)
+    masks, weights = [np.empty(0, np.int64)], [np.empty(0)]
+    counts = np.zeros((m, m), dtype=np.int64)
     for j, node in enumerate(tables.nodes):
-        others = ~node.first
-        for i in np.flatnonzero(tables.bits[:, j]):
-            own = others & (node.masks & tables.bits[i, j] > 0)
+        listed, own_weights = node.others_by_weight()
+        for i in np.flatnonzero(tables.bits[:, j]) if len(listed) else ():
+            own = listed & tables.bits[i, j] > 0
             counts[j, i] = own.sum()
-            masks.append(node.masks[own])
-            weights.append(node.weights[own])
+            masks.append(listed[own])
+            weights.append(own_weights[own])
     pairs = np.zeros(m * m + 1, dtype=np.int64)
     np.cumsum(counts.ravel(), out=pairs[1:])
     return np.concatenate(masks), np.concatenate(weights), pairs
@@ -168,8 +180,7 @@ def _by_member(tables: ScoreTables) -> tuple[np.ndarray, np.ndarray, np.ndarray]
 
 def _groups(node: NodeTable) -> list[tuple[int, np.ndarray, np.ndarray, np.ndarray]]:
     """Sets with other than first candidates by the last of these, the heaviest group first."""
-    rest = ~node.first
-    masks, weights = node.masks[rest], node.weights[rest]
+    masks, weights = node.others_by_weight()
     last = np.frexp(masks.astype(float))[1] - 1
     groups = []
     for bit in np.unique(last):
@@ -181,16 +192,16 @@ def _groups(node: NodeTable) -> list[tuple[int, np.ndarray, np.ndarray, np.ndarr
 
 @no_type_check
 @_compiled
-def _with_others(
-    j, mask, base, masks, weights, tails, key, begin, groups, arguments, values
-):  # fmt: skip
+def _with_others(j, mask, base, listed):
     """Add to the sum over first candidates what sets with others weigh."""
+    arguments, values = listed.arguments, listed.values
+    masks, weights, tails = listed.masks, listed.weights, listed.tails
     slot = np.int64((np.uint64(mask) * _MIX) >> np.uint64(40)) & (arguments.shape[1] - 1)
     if arguments[j, slot] != mask:
         scale, total = base, 1.0  # the sum so far is total · exp(scale)
-        for g in range(groups[j], groups[j + 1]):
-            if mask & key[g]:
-                for t in range(begin[g], begin[g + 1]):
+        for g in range(listed.groups[j], listed.groups[j + 1]):
+            if mask & listed.key[g]:
+                for t in range(listed.begin[g], listed.begin[g + 1]):
                     if tails[t] < scale - NEGLIGIBLE:
                         break
                     if masks[t] & ~mask == 0:
@@ -206,84 +217,100 @@ def _with_others(
 
 @no_type_check
 @_compiled
-def _whole_sum(j, mask, tables):
-    """F_j(U) where sets may have other than first candidates."""
-    found = tables.sums[tables.offsets[j] + (mask & _FIRST)]
-    if mask > _FIRST:
-        found = _with_others(
-            j, mask, found, tables.masks, tables.weights, tables.tails, tables.key, tables.begin,
-            tables.groups, tables.arguments, tables.values,
-        )  # fmt: skip
-    return found
-
-
-def log_sum(j: int, mask: int, tables: Tables) -> float:
-    """F_j(U) for the mask of U, inside compiled code."""
-    raise NotImplementedError(ONLY_COMPILED)
-
-
-@overload(log_sum, inline="always", jit_options={"error_model": "numpy"})
-@no_type_check
-def _log_sum(j, mask, tables):
-    """Two kinds of tables, told apart when the code is compiled."""
-
-    @no_type_check
-    def look_up(j, mask, tables):
-        return tables.sums[tables.offsets[j] + mask]
-
-    @no_type_check
-    def add_others(j, mask, tables):
-        return _whole_sum(j, mask, tables)
-
-    return look_up if tables.instance_class is LaidOutTables else add_others
+def log_sum(j, mask, tables):
+    """F_j(U) for the mask of U."""
+    found = tables.laid_out.sums[tables.laid_out.offsets[j] + (mask & FIRST)]
+    return found if mask <= FIRST else _with_others(j, mask, found, tables.listed)
 
 
 @no_type_check
 @_compiled
-def _with_one_changed(j, i, mask, present, tables):
-    """F_j(U ∪ i) or F_j(U ∖ i), whichever is not F_j(U) = `present`: only sets with i change."""
-    bit = tables.bits[i, j]
-    before = tables.sums[tables.offsets[j] + (mask & _FIRST)]
-    after = tables.sums[tables.offsets[j] + ((mask ^ bit) & _FIRST)]
-    if tables.groups[j] == tables.groups[j + 1]:
-        return after
-    enters = mask & bit == 0
-    inside = mask | bit
+def _changed(present, before, after, enters, inside, begin, end, masks, weights):
+    """F_j after i has entered or left the predecessors, from F_j = `present` and the sets with i.
+
+    `before` and `after` are the sums over first candidates, and entries begin … end − 1 of `masks`
+    and `weights` the other sets with i, of which those within `inside` count. Not a number where
+    rounding would spoil it, so that the sum must be taken anew.
+    """
     change = 0.0
-    if bit <= _FIRST:
+    if before != after:
         if max(before, after) > present + FAR:
-            return log_sum(j, mask ^ bit, tables)
+            return np.nan
         change = np.exp(after - present) - np.exp(before - present)
-    pair = j * len(tables.bits) + i
-    for t in range(tables.pairs[pair], tables.pairs[pair + 1]):
-        if tables.with_masks[t] & ~inside == 0:
-            above = tables.with_weights[t] - present
+    for t in range(begin, end):
+        if masks[t] & ~inside == 0:
+            above = weights[t] - present
             if above > FAR:
-                return log_sum(j, mask ^ bit, tables)
+                return np.nan
             if above < -FAR:
                 break
             change += np.exp(above) if enters else -np.exp(above)
-    if change < -NEARLY_ALL:
-        return log_sum(j, mask ^ bit, tables)  # what is left would be lost in rounding
-    return present + np.log1p(change)
+    return present + np.log1p(change) if change >= -NEARLY_ALL else np.nan
 
 
 @no_type_check
 @_compiled
-def _sums_by_place(i, place, tables, sums):
-    """For each place of i, the log sum of its sets with other than first candidates that fit."""
-    here, m, top = place[i], len(place), tables.top[i]
+def change_all(i, masks, present, tables, changed):
+    """F_k after i has entered or left the predecessors of k, for each k of which i is a candidate.
+
+    `masks` holds the predecessors of each k, and `present` F_k of them.
+    """
+    sums, offsets, others = tables.laid_out.sums, tables.laid_out.offsets, tables.laid_out.others
+    bits, m = tables.laid_out.bits, len(masks)
+    pairs, listed, weights = (
+        tables.listed.pairs,
+        tables.listed.with_masks,
+        tables.listed.with_weights,
+    )
+    for k in range(m):
+        bit, mask = bits[i, k], masks[k]
+        if bit:
+            after = sums[offsets[k] + ((mask ^ bit) & FIRST)]
+            changed[k] = after
+            if others[k]:
+                before = sums[offsets[k] + (mask & FIRST)]
+                changed[k] = _changed(
+                    present[k], before, after, mask & bit == 0, mask | bit, pairs[k * m + i],
+                    pairs[k * m + i + 1], listed, weights,
+                )  # fmt: skip
+                if np.isnan(changed[k]):
+                    changed[k] = log_sum(k, mask ^ bit, tables)
+
+
+@no_type_check
+@_compiled
+def prepare_move(i, place, masks, present, tables, prepared):
+    """What the places that i could take have to do with, where not all is laid out.
+
+    Into prepared[0, k] comes F_k after i has gone past k, for each k of which i is a candidate;
+    into prepared[1, t] the log sum of the sets of i with other than first candidates that fit at
+    place t.
+    """
+    change_all(i, masks, present, tables, prepared[0])
+    prepared[1] = -np.inf
+    if tables.laid_out.others[i]:
+        _sums_by_place(i, place, tables.listed, prepared[1])
+
+
+@no_type_check
+@_compiled
+def _sums_by_place(i, place, listed, sums):
+    """For each place of i, the log sum of its sets with other than first candidates that fit.
+
+    `sums` is −∞ everywhere before.
+    """
+    here, m, top = place[i], len(place), listed.top[i]
+    members, member_begin, relative = listed.members, listed.member_begin, listed.linear
     linear = np.zeros(m)
-    sums[:] = -np.inf
-    for t in range(tables.begin[tables.groups[i]], tables.begin[tables.groups[i + 1]]):
+    for t in range(listed.begin[listed.groups[i]], listed.begin[listed.groups[i + 1]]):
         first = 0
-        for u in range(tables.member_begin[t], tables.member_begin[t + 1]):
-            at = place[tables.members[u]]
+        for u in range(member_begin[t], member_begin[t + 1]):
+            at = place[members[u]]
             first = max(first, at if at > here else at + 1)
-        if tables.linear[t] > TINY:
-            linear[first] += tables.linear[t]
+        if relative[t] > TINY:
+            linear[first] += relative[t]
         else:
-            sums[first] = np.logaddexp(sums[first], tables.weights[t])
+            sums[first] = np.logaddexp(sums[first], listed.weights[t])
     total, low = 0.0, -np.inf
     for t in range(m):
         total += linear[t]
@@ -295,63 +322,6 @@ def _sums_by_place(i, place, tables, sums):
             sums[t] = np.logaddexp(own, low) if low > own - FAR else own
 
 
-def one_changed(j: int, i: int, mask: int, present: float, tables: Tables) -> float:
-    """F_j after i has entered or left the predecessors, inside compiled code."""
-    raise NotImplementedError(ONLY_COMPILED)
-
-
-@overload(one_changed, inline="always", jit_options={"error_model": "numpy"})
-@no_type_check
-def _one_changed(j, i, mask, present, tables):
-    @no_type_check
-    def look_up(j, i, mask, present, tables):
-        return tables.sums[tables.offsets[j] + (mask ^ tables.bits[i, j])]
-
-    @no_type_check
-    def add_others(j, i, mask, present, tables):
-        return _with_one_changed(j, i, mask, present, tables)
-
-    return look_up if tables.instance_class is LaidOutTables else add_others
-
-
-def prepare_places(i: int, place: np.ndarray, tables: Tables, room: np.ndarray) -> None:
-    """Make ready for `at_place` of the node i, inside compiled code."""
-    raise NotImplementedError(ONLY_COMPILED)
-
-
-@overload(prepare_places, inline="always", jit_options={"error_model": "numpy"})
-@no_type_check
-def _prepare_places(i, place, tables, room):
-    @no_type_check
-    def nothing(i, place, tables, room):
-        pass
-
-    @no_type_check
-    def sum_others(i, place, tables, room):
-        _sums_by_place(i, place, tables, room)
-
-    return nothing if tables.instance_class is LaidOutTables else sum_others
-
-
-def at_place(i: int, t: int, mask: int, tables: Tables, room: np.ndarray) -> float:
-    """F_i for the mask of its predecessors at place t, inside compiled code."""
-    raise NotImplementedError(ONLY_COMPILED)
-
-
-@overload(at_place, inline="always", jit_options={"error_model": "numpy"})
-@no_type_check
-def _at_place(i, t, mask, tables, room):
-    @no_type_check
-    def look_up(i, t, mask, tables, room):
-        return tables.sums[tables.offsets[i] + mask]
-
-    @no_type_check
-    def add_others(i, t, mask, tables, room):
-        return np.logaddexp(tables.sums[tables.offsets[i] + (mask & _FIRST)], room[t])
-
-    return look_up if tables.instance_class is LaidOutTables else add_others
-
-
 @no_type_check
 @_compiled
 def draw_sets(j, orders, masks, weights, tables, uniforms, drawn):
@@ -361,7 +331,7 @@ def draw_sets(j, orders, masks, weights, tables, uniforms, drawn):
         for t in range(orders.shape[1]):
             if orders[s, t] == j:
                 break
-            before |= tables.bits[orders[s, t], j]
+            before |= tables.laid_out.bits[orders[s, t], j]
         left, total = uniforms[s], log_sum(j, before, tables)
         for t in range(len(masks)):
             if masks[t] & ~before == 0:

@@ -23,6 +23,7 @@ from svidag.prior import EdgePrior
 from svidag.scores.tables import MOST_CANDIDATES, MOST_LAID_OUT, NodeTable, ScoreTables
 
 FEW = 12  # candidates whose sums are quick to look up
+EACH = 0.01  # what the sets with one of the variables that are left out may hold, on average
 _CELLS_AT_ONCE = 2**24  # pairs of a set and an order looked at together
 
 
@@ -258,11 +259,12 @@ class Weigher:
         if not isinstance(self.scores, SubsetScores):
             return None
         weights = self.scores.subset_scores(node, candidates)
-        masks = np.arange(len(weights))
+        odds = self.odds[candidates, node]
         for bit, parent in enumerate(candidates):
-            weights[masks >> bit & 1 == 1] += self.odds[parent, node]
+            pairs = weights.reshape(-1, 2, 1 << bit)
+            pairs[:, 1] += odds[bit]
             if self.prior.required[parent, node]:
-                weights[masks >> bit & 1 == 0] = -np.inf
+                pairs[:, 0] = -np.inf
         if np.delete(self.prior.required[:, node], candidates).any():
             weights[:] = -np.inf
         return weights
@@ -333,9 +335,10 @@ def node_table(
     the sets have them. The first `FEW` are candidates in any case, and then all whose sets hold
     more than `cut`, or fewer where the sets with the others hold no more than spared[0] on average.
     Where these are too many to lay sums out, the first are if the sets with the others hold no
-    more than spared[1]; else all variables are candidates, as far as masks reach, with the
-    `capacity` sets that hold most. All sets of the candidates over which sums are laid out
-    are listed if `every` gives their weights: chains cannot pass through orders whose sets are
+    more than spared[1] together and `EACH` for any of them. Else all variables are candidates, as
+    far as masks reach, with at most the `capacity` sets that hold most, and of those with others no
+    more than it takes to leave out spared[0]. All sets of the candidates over which sums are laid
+    out are listed if `every` gives their weights: chains cannot pass through orders whose sets are
     unknown, and in each of these sets alone there may be too little for anyone to look.
     """
     used = parents.any(axis=0)
@@ -350,7 +353,8 @@ def node_table(
     beyond = held.mean.sum() - np.bincount(depth, held.mean, len(ranked) + 1).cumsum()
     size = min(int((rank > cut).sum()), int((beyond > spared[0]).sum()))
     size = min(len(ranked), max(FEW, size))
-    if size > MOST_LAID_OUT and beyond[MOST_LAID_OUT] <= spared[1]:
+    each = (held.mean @ parents)[ranked[MOST_LAID_OUT:]].max(initial=0.0)
+    if size > MOST_LAID_OUT and beyond[MOST_LAID_OUT] <= spared[1] and each <= EACH:
         size = MOST_LAID_OUT
     kept = depth <= size
     if size > MOST_LAID_OUT:
@@ -361,6 +365,10 @@ def node_table(
             (-weights, -held.log_peak, parents.sum(axis=1) > parents.all(axis=0).sum())
         )
         kept[best[kept[best].cumsum() > capacity]] = False
+        # Sums over listed sets are slow: those that hold least go, up to the share that is spared.
+        least = np.argsort(np.where(depth > MOST_LAID_OUT, held.mean, np.inf), kind="stable")
+        lost = np.where(kept, 0.0, held.mean).sum() + np.where(kept, held.mean, 0.0)[least].cumsum()
+        kept[least[(lost <= spared[0]) & (depth[least] > MOST_LAID_OUT)]] = False
     candidates, lost = ranked[:size], float(held.mean[~kept].sum())
     masks, weights = parents[kept][:, candidates] @ (1 << np.arange(size)), weights[kept]
     complete = every(candidates[:MOST_LAID_OUT])
@@ -368,7 +376,7 @@ def node_table(
         others, known = masks >= len(complete), np.flatnonzero(complete > -np.inf)
         masks = np.concatenate([known, masks[others]])
         weights = np.concatenate([complete[known], weights[others]])
-    return NodeTable.of(candidates, masks, weights), lost
+    return NodeTable(candidates, masks, weights), lost
 
 
 def tables(

@@ -20,7 +20,7 @@ asked for (:mod:`svidag.scores.lookup`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -29,11 +29,12 @@ from svidag.prior import EdgePrior
 
 MOST_CANDIDATES = 62  # a mask is a 64-bit integer, never negative
 MOST_LAID_OUT = 16  # first candidates over which F_j is laid out: half a megabyte a node
+FAR = 600.0  # nats between two weights at which their exponentials can no longer be added
 
 
 @dataclass(frozen=True, eq=False)
 class NodeTable:
-    """The listed parent sets of one node, by falling weight.
+    """The listed parent sets of one node.
 
     Attributes
     ----------
@@ -46,29 +47,31 @@ class NodeTable:
 
     Examples
     --------
-    >>> table = NodeTable.of(np.array([4, 7]), np.array([0, 2]), np.array([-1.0, 0.5]))
-    >>> table.masks.tolist(), table.members(8)[0].nonzero()[0].tolist()
-    ([2, 0], [7])
+    >>> table = NodeTable(np.array([4, 7]), np.array([0, 2]), np.array([-1.0, 0.5]))
+    >>> table.members(8)[1].nonzero()[0].tolist(), table.by_weight()[0].tolist()
+    ([7], [2, 0])
     """
 
     candidates: Int[np.ndarray, " k"]
     masks: Int[np.ndarray, " T"]
     weights: Float[np.ndarray, " T"]
 
-    @classmethod
-    def of(
-        cls,
-        candidates: Int[np.ndarray, " k"],
-        masks: Int[np.ndarray, " T"],
-        weights: Float[np.ndarray, " T"],
-    ) -> NodeTable:
-        """Sort the sets."""
-        if len(candidates) > MOST_CANDIDATES:
+    def __post_init__(self) -> None:
+        if len(self.candidates) > MOST_CANDIDATES:
             raise ValueError(
-                f"a table holds at most {MOST_CANDIDATES} candidate parents; got {len(candidates)}"
+                f"a table holds at most {MOST_CANDIDATES} candidate parents; "
+                f"got {len(self.candidates)}"
             )
-        ranked = np.lexsort((masks, -weights))
-        return cls(candidates, masks[ranked], weights[ranked])
+
+    def by_weight(self) -> tuple[Int[np.ndarray, " T"], Float[np.ndarray, " T"]]:
+        """Sets and weights, the heaviest first."""
+        ranked = np.lexsort((self.masks, -self.weights))
+        return self.masks[ranked], self.weights[ranked]
+
+    def others_by_weight(self) -> tuple[Int[np.ndarray, " T"], Float[np.ndarray, " T"]]:
+        """Those with other than first candidates, the heaviest first."""
+        others = ~self.first
+        return replace(self, masks=self.masks[others], weights=self.weights[others]).by_weight()
 
     def members(self, m: int) -> Bool[np.ndarray, "T m"]:
         """The listed sets as rows over all m variables."""
@@ -139,8 +142,8 @@ class ScoreTables:
             absent,
         )
 
-    def arrays(self) -> dict[str, np.ndarray]:
-        """All that the tables are made of, to be saved."""
+    def parts(self) -> dict[str, np.ndarray]:
+        """All that the tables are made of, to be stored."""
         return {
             "sizes": np.array([len(node.candidates) for node in self.nodes]),
             "candidates": np.concatenate([node.candidates for node in self.nodes]),
@@ -151,12 +154,23 @@ class ScoreTables:
         }
 
     @classmethod
-    def restored(cls, arrays: Mapping[str, np.ndarray]) -> ScoreTables:
-        """What gave these arrays."""
+    def from_parts(cls, arrays: Mapping[str, np.ndarray]) -> ScoreTables:
+        """What gave these parts."""
+        m, listed = len(arrays["absent"]), int(arrays["counts"].sum())
+        shapes = {name: array.shape for name, array in arrays.items()}
+        if shapes != {
+            "sizes": (m,),
+            "candidates": (int(arrays["sizes"].sum()),),
+            "counts": (m,),
+            "masks": (listed,),
+            "weights": (listed,),
+            "absent": (m, m),
+        }:
+            raise ValueError(f"tables have parts of the shapes {shapes}")
         candidates = np.split(arrays["candidates"], np.cumsum(arrays["sizes"])[:-1])
         ends = np.cumsum(arrays["counts"])[:-1]
         parts = (candidates, np.split(arrays["masks"], ends), np.split(arrays["weights"], ends))
-        nodes = [NodeTable.of(*part) for part in zip(*parts, strict=True)]
+        nodes = [NodeTable(*part) for part in zip(*parts, strict=True)]
         return cls.join(nodes, arrays["absent"])
 
     @property
@@ -205,8 +219,16 @@ def subset_sums(table: Float[np.ndarray, " cells"]) -> Float[np.ndarray, " cells
     >>> np.exp(subset_sums(np.log([1.0, 2.0, 3.0, 4.0]))).round(6).tolist()
     [1.0, 3.0, 4.0, 10.0]
     """
+    steps = range(len(table).bit_length() - 1)
+    top, least = table.max(), table.min(initial=np.inf, where=table > -np.inf)
+    if table[0] > -np.inf and top - least < FAR:  # then no sum of exponentials is lost: faster
+        out = np.exp(table - top)
+        for b in steps:
+            pairs = out.reshape(-1, 2, 1 << b)
+            pairs[:, 1] += pairs[:, 0]
+        return top + np.log(out)
     out = table.copy()
-    for b in range(len(table).bit_length() - 1):
+    for b in steps:
         pairs = out.reshape(-1, 2, 1 << b)
         np.logaddexp(pairs[:, 0], pairs[:, 1], out=pairs[:, 1])
     return out
