@@ -21,10 +21,10 @@ import jax
 import jax.numpy as jnp
 
 import svidag
-from svidag.inference import loop
-from svidag.inference.published import Published, Settings
 from svidag.methods.published import _beliefs, _rows
 from svidag.problem import Problem
+from svidag.run import loop
+from svidag.variational.algorithm import Published, Settings
 
 # The paper takes the raw columns, skewed as they are.
 warnings.simplefilter("ignore", svidag.DataWarning)

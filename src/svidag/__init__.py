@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from svidag import datasets, exact, export, io, metrics
-    from svidag.comparison import compare
     from svidag.data import Dataset, DataWarning
     from svidag.effects import ExtrapolationWarning
     from svidag.estimator import SVIDAG
-    from svidag.inference.cautions import ConvergenceWarning, FitWarning
-    from svidag.inference.loop import FitError
     from svidag.io import load
     from svidag.methods import fit
     from svidag.posterior import Posterior
+    from svidag.posterior.comparison import compare
     from svidag.prior import Prior
+    from svidag.run.cautions import ConvergenceWarning, FitWarning
+    from svidag.run.loop import FitError
 
 __version__ = "0.1.0.dev0"
 __all__ = [
@@ -44,15 +44,15 @@ __all__ = [
 # and a program that only reads a posterior should not wait for what fits one.
 _HOMES = {
     "SVIDAG": "svidag.estimator",
-    "ConvergenceWarning": "svidag.inference.cautions",
+    "ConvergenceWarning": "svidag.run.cautions",
     "DataWarning": "svidag.data",
     "Dataset": "svidag.data",
     "ExtrapolationWarning": "svidag.effects",
-    "FitError": "svidag.inference.loop",
-    "FitWarning": "svidag.inference.cautions",
+    "FitError": "svidag.run.loop",
+    "FitWarning": "svidag.run.cautions",
     "Posterior": "svidag.posterior",
     "Prior": "svidag.prior",
-    "compare": "svidag.comparison",
+    "compare": "svidag.posterior.comparison",
     "fit": "svidag.methods",
     "load": "svidag.io",
 }

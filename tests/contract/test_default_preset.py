@@ -9,11 +9,11 @@ import pytest
 import svidag
 from svidag.exact import posterior as exact_posterior
 from svidag.graph import are_dags
-from svidag.inference.cautions import ConvergenceWarning, SettingWarning
 from svidag.mechanisms.linear import LinearGaussian
 from svidag.mechanisms.wide import WideNetwork
 from svidag.methods import summed
 from svidag.prior import Prior
+from svidag.run.cautions import ConvergenceWarning, SettingWarning
 
 QUICK = {"exact": False, "chains": 4, "burn_in": 50, "orders": 200, "look": 50, "thin": 5}
 GUIDE = {"steps": 40, "rounds": 200, "sweeps": 10, "draws": 4}

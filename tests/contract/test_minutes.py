@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import svidag
-from svidag.inference.cautions import ConvergenceWarning
-from svidag.inference.deadline import Deadline
-from svidag.inference.loop import Status
 from svidag.report import Level, judge
+from svidag.run.cautions import ConvergenceWarning
+from svidag.run.deadline import Deadline
+from svidag.run.loop import Status
 
 GUIDE = {"edges": "mean-field", "steps": 500, "rounds": 100_000, "sweeps": 4, "look": 2}
 
@@ -77,7 +77,7 @@ def test_no_time_that_there_could_be_is_an_error(data, preset, minutes):
 
 def test_shares_of_the_time_pass_before_all_of_it(monkeypatch):
     clock = [100.0]
-    monkeypatch.setattr("svidag.inference.deadline.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("svidag.run.deadline.time.monotonic", lambda: clock[0])
     deadline = Deadline(2.0, 100.0)
     for seconds, expected in ((0, (False, False)), (36, (True, False)), (120, (True, True))):
         clock[0] = 100.0 + seconds

@@ -13,8 +13,8 @@ import scipy.stats
 
 import svidag
 from svidag.graph import are_dags
-from svidag.inference import loop
-from svidag.inference.published import Published
+from svidag.run import loop
+from svidag.variational.algorithm import Published
 
 TINY = {
     "iterations": 30,

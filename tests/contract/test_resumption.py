@@ -12,11 +12,11 @@ import pandas as pd
 import pytest
 
 import svidag
-from svidag.inference.checkpoint import FORMAT, Interrupted
-from svidag.inference.progress import Meter
 from svidag.io.archive import read, read_manifest
 from svidag.io.tree import decode
 from svidag.methods import tabulated
+from svidag.run.checkpoint import FORMAT, Interrupted
+from svidag.run.progress import Meter
 from svidag.scores import shares
 
 TABLE = {

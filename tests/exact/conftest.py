@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from svidag import Prior
-from svidag.exact.orders import OrderLaw, parent_weights
-from svidag.inference.conditional import columns_of
+from svidag.exact.orders import ExactOrders, parent_weights
 from svidag.mechanisms.linear import LinearGaussian
-from svidag.tight_bound import EdgeTerms
+from svidag.variational.guide_training import columns_of
+from svidag.variational.tight_bound import EdgeTerms
 
 
 class FourNodes(NamedTuple):
@@ -28,8 +28,8 @@ def four_nodes():
     x = rng.standard_normal((30, 4)) @ (np.eye(4) + np.triu(np.ones((4, 4)), 1))
     prior = Prior(p=0.3, forbidden=[("a", "d")], required=[("b", "c")]).bind("abcd")
     model = LinearGaussian.from_values(x)
-    law = OrderLaw.build(parent_weights(model.score_tables(), prior), prior.required)
+    distribution = ExactOrders.build(parent_weights(model.score_tables(), prior), prior.required)
     orders = np.array([[0, 1, 2, 3], [3, 1, 0, 2], [1, 2, 3, 0]])
     bits = columns_of(orders, np.ones((4, 4), dtype=bool)) @ (1 << np.arange(4))
-    exact = law.follow[np.arange(4), bits].sum(axis=1)
+    exact = distribution.follow[np.arange(4), bits].sum(axis=1)
     return FourNodes(model, prior, EdgeTerms.of(prior), orders, exact)

@@ -7,9 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import svidag
-from svidag import consensus
 from svidag.graph import all_dags, cpdag, is_dag
-from svidag.posterior import DrawnGraphs, GraphLaw, Posterior
+from svidag.posterior import DrawnGraphs, GraphDistribution, Posterior, consensus
 
 FOUR = all_dags(4)
 FIVE = all_dags(5)
@@ -27,10 +26,10 @@ def random_posterior(seed, graphs=FOUR, names="abcd", few=3):
 
 
 def expected_cost(posterior, graph, threshold):
-    wrong = (graph == 1) & (posterior.law.graphs == 0)
-    missing = (graph == 0) & (posterior.law.graphs == 1)
+    wrong = (graph == 1) & (posterior.graphs.graphs == 0)
+    missing = (graph == 0) & (posterior.graphs.graphs == 1)
     cost = (threshold * wrong + (1 - threshold) * missing).sum(axis=(1, 2))
-    return float(posterior.law.probability @ cost)
+    return float(posterior.graphs.probability @ cost)
 
 
 @pytest.mark.parametrize("threshold", [0.5, 0.3, 0.8])
@@ -147,7 +146,7 @@ def test_the_threshold_is_checked(threshold):
 def test_class_probabilities_are_sums_over_members(weights):
     table = svidag.datasets.synthetic(m=4, edges=4, n=30, seed=4).data
     posterior = svidag.exact.posterior(table, graph_weights=weights)
-    probability = np.exp(posterior.law.log_probability(FOUR))
+    probability = np.exp(posterior.graphs.log_probability(FOUR))
     total = {}
     for graph, p in zip(FOUR, probability, strict=True):
         key = cpdag(graph).tobytes()
@@ -163,8 +162,8 @@ def test_class_probabilities_are_sums_over_members(weights):
         assert ranked.cpdag.index.name == "cause"
 
 
-class Sampled(GraphLaw):
-    """A law that knows nothing but its draws."""
+class Sampled(GraphDistribution):
+    """A distribution that knows nothing but its draws."""
 
     def sample(self, n, seed):
         return DrawnGraphs(cycle(), np.array([0.5, 0.3, 0.2])).sample(n, seed)
@@ -220,7 +219,7 @@ def test_questions_are_checked(asked, reason):
 def test_probabilities_of_many_graphs_are_computed_in_parts(monkeypatch):
     table = svidag.datasets.synthetic(m=4, edges=3, n=100, seed=0).data
     posterior = svidag.exact.posterior(table)
-    whole = posterior.law.log_probability(FOUR)
+    whole = posterior.graphs.log_probability(FOUR)
     monkeypatch.setattr(svidag.exact.orders, "_TERMS_AT_ONCE", 7 * 4 * 2**4)
-    np.testing.assert_array_equal(posterior.law.log_probability(FOUR), whole)
-    assert posterior.law.log_probability(FOUR[:0]).shape == (0,)
+    np.testing.assert_array_equal(posterior.graphs.log_probability(FOUR), whole)
+    assert posterior.graphs.log_probability(FOUR[:0]).shape == (0,)

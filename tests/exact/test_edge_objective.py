@@ -10,12 +10,19 @@ import optax
 import pytest
 from jax.scipy.special import logsumexp
 
-from svidag.flows import FlowSettings
-from svidag.inference.conditional import GuideTraining, columns_of
-from svidag.inference.edge_objective import EdgeObjective, NodeBeliefs, straight_through
-from svidag.node_guide import Draws, NodeFlow, NodeMeanField, Noise, log_terms, stack_flows
+from svidag.networks.flows import FlowSettings
 from svidag.prior import logistic_beta_log_density
-from svidag.tight_bound import local_expectation
+from svidag.variational.edge_objective import EdgeObjective, NodeBeliefs, straight_through
+from svidag.variational.guide_training import GuideTraining, columns_of
+from svidag.variational.node_guide import (
+    Draws,
+    NodeFlow,
+    NodeMeanField,
+    Noise,
+    log_terms,
+    stack_flows,
+)
+from svidag.variational.tight_bound import local_expectation
 
 SETTINGS = FlowSettings(blocks=2, bins=8, boundary=5.0, width=8, depth=1)
 SETS = jnp.array(list(itertools.product([False, True], repeat=3)))  # all parent sets of one node

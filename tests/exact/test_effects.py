@@ -12,15 +12,15 @@ from svidag.data import DataWarning, Scaling
 from svidag.effects.estimation import UNITS, simulate
 from svidag.effects.question import Question
 from svidag.graph import all_dags, ancestors
-from svidag.guide import BernoulliGuide
-from svidag.inference.fitted import NetworkLaw
 from svidag.mechanisms.linear import LinearGaussian
-from svidag.mechanisms.linear_law import LinearLaw
+from svidag.mechanisms.linear_parameters import LinearParameters
 from svidag.mechanisms.mlp import MLPMechanism
 from svidag.mechanisms.wide import WideNetwork
-from svidag.mechanisms.wide_law import WideLaw
-from svidag.objective import Networks
+from svidag.mechanisms.wide_parameters import WideParameters
 from svidag.posterior import DrawnGraphs, Posterior
+from svidag.variational.fitted import NetworkParameters
+from svidag.variational.guide import BernoulliGuide
+from svidag.variational.published_bound import Networks
 
 NAMES = ("a", "b", "c", "d")
 FAR = pytest.mark.filterwarnings("ignore::svidag.effects.ExtrapolationWarning")
@@ -41,8 +41,8 @@ def graph(*edges):
     return A
 
 
-def certain(A, law):
-    return Posterior(NAMES, DrawnGraphs(A[None], np.ones(1)), law)
+def certain(A, distribution):
+    return Posterior(NAMES, DrawnGraphs(A[None], np.ones(1)), distribution)
 
 
 def regression(model, A, j):
@@ -97,7 +97,7 @@ def test_mean_and_spreads_equal_the_sum_over_all_graphs(cause, effect):
     model = LinearGaussian.from_values(data.values)
     i, j = NAMES.index(cause), NAMES.index(effect)
     graphs = all_dags(4)
-    share = np.exp(posterior.law.log_probability(graphs))
+    share = np.exp(posterior.graphs.log_probability(graphs))
     assert share.sum() == pytest.approx(1.0)
     moments = np.array([effect_moments(model, A, i, j) for A in graphs])
     unit = 2.5 * scaling.scale[j] / scaling.scale[i]
@@ -119,11 +119,11 @@ def test_mean_and_spreads_equal_the_sum_over_all_graphs(cause, effect):
 
 
 def test_a_linear_effect_sums_over_paths_and_holding_cuts_them():
-    law = LinearLaw(LinearGaussian.from_values(table().to_numpy()), None)
+    distribution = LinearParameters(LinearGaussian.from_values(table().to_numpy()), None)
     A = graph("ab", "bc", "ac", "ad", "dc", "bd")
-    posterior = certain(A, law)
+    posterior = certain(A, distribution)
     found = posterior.effect("a", "c", change=-2.0, at=0.0, n=50)
-    W = law.draw(np.repeat(A[None], 100, axis=0), seed=0).weights
+    W = distribution.draw(np.repeat(A[None], 100, axis=0), seed=0).weights
     ab, bc, ac, ad, dc, bd = (
         W[:, i, j] for i, j in ((0, 1), (1, 2), (0, 2), (0, 3), (3, 2), (1, 3))
     )
@@ -133,7 +133,9 @@ def test_a_linear_effect_sums_over_paths_and_holding_cuts_them():
     np.testing.assert_allclose(direct.draws.ravel(), ac, rtol=1e-10)
     past_b = posterior.effect("a", "c", at=0.0, n=50, holding={"b": 1.0})
     np.testing.assert_allclose(past_b.draws.ravel(), ac + ad * dc, rtol=1e-10)
-    blocked = certain(graph("ab", "bc"), law).effect("a", "c", at=0.0, n=5, holding={"b": 0.0})
+    blocked = certain(graph("ab", "bc"), distribution).effect(
+        "a", "c", at=0.0, n=5, holding={"b": 0.0}
+    )
     assert blocked.probability_zero == 1.0
     assert (blocked.draws == 0).all()
 
@@ -145,7 +147,7 @@ def test_without_bends_simulation_gives_the_linear_effect():
     model = WideNetwork.from_values(scaling.apply(x), NAMES, units=0)
     graphs = all_dags(4)[::7]
     graphs = graphs[ancestors(graphs)[:, 1, 2]]
-    equations = WideLaw(model, scaling).draw(graphs, seed=1)
+    equations = WideParameters(model, scaling).draw(graphs, seed=1)
     fixed = np.array([np.nan, 1.0, np.nan, np.nan])
     question = Question(1, 2, 0.5, fixed)
     found, variance = simulate(equations, question, question.involved(graphs), seed=0, share=1.0)
@@ -156,12 +158,12 @@ def test_without_bends_simulation_gives_the_linear_effect():
 
 def networks(scaling):
     mechanism = MLPMechanism(4, hidden=(8,), hyper=(4,), noise_location=0.0, key=jax.random.key(0))
-    return NetworkLaw(Networks(BernoulliGuide(jnp.zeros((4, 4))), mechanism), scaling)
+    return NetworkParameters(Networks(BernoulliGuide(jnp.zeros((4, 4))), mechanism), scaling)
 
 
 def wide(scaling):
     values = scaling.apply(table(200).to_numpy())
-    return WideLaw(WideNetwork.from_values(values, NAMES, units=20), scaling)
+    return WideParameters(WideNetwork.from_values(values, NAMES, units=20), scaling)
 
 
 SCALING = Scaling(centre=np.array([5.0, 0.0, 0.0, -2.0]), scale=np.array([1.0, 4.0, 0.3, 1.0]))
@@ -170,11 +172,11 @@ LAWS = {"wide": wide, "mlp": networks}
 
 @pytest.mark.parametrize("kind", LAWS)
 def test_a_nonlinear_effect_is_the_difference_of_two_simulated_means(kind):
-    law = LAWS[kind](SCALING)
+    distribution = LAWS[kind](SCALING)
     A = graph("ab", "bc", "dc", "da")
-    found = certain(A, law).effect("b", "c", change=3.0, at=1.0, n=6, seed=4)
+    found = certain(A, distribution).effect("b", "c", change=3.0, at=1.0, n=6, seed=4)
     assert found.simulation_error > 0
-    equations = law.draw(np.repeat(A[None], 12, axis=0), seed=4)
+    equations = distribution.draw(np.repeat(A[None], 12, axis=0), seed=4)
     free = np.repeat([[True, False, True, True]], 12, axis=0)
     rng = np.random.default_rng(0)
     difference = []
@@ -188,20 +190,20 @@ def test_a_nonlinear_effect_is_the_difference_of_two_simulated_means(kind):
     error = np.hypot(difference.std(axis=1) / np.sqrt(60 * UNITS), found.simulation_error)
     assert (np.abs(found.draws.ravel() - difference.mean(axis=1)) < 4 * error).all()
     assert (np.abs(difference.mean(axis=1)) > 4 * error).all()
-    backwards = certain(A, law).effect("c", "b", at=0.0, n=6)
+    backwards = certain(A, distribution).effect("c", "b", at=0.0, n=6)
     assert (backwards.draws == 0).all()
 
 
 def test_networks_simulate_the_rows_that_they_find_likely():
     """A row's density is that of the noise that made it, graph by graph."""
-    law = networks(SCALING)
+    distribution = networks(SCALING)
     graphs = all_dags(4)[::90]
-    equations = law.draw(graphs, seed=2)
+    equations = distribution.draw(graphs, seed=2)
     noise = np.random.default_rng(1).standard_normal((len(graphs), UNITS, 4))
     everything = np.ones((len(graphs), 4), dtype=bool)
     rows = equations.propagate(np.full(noise.shape, np.nan), noise, everything)
-    sd = law.parameters(graphs[0], 1, seed=2)["noise_sd"][0]
-    one = law.draw(graphs[:1], seed=2)
+    sd = distribution.parameters(graphs[0], 1, seed=2)["noise_sd"][0]
+    one = distribution.draw(graphs[:1], seed=2)
     first = one.propagate(np.full((1, UNITS, 4), np.nan), noise[:1], everything[:1])
     log_p = -0.5 * (noise[0] ** 2).sum(axis=1) - 2 * np.log(2 * np.pi) - np.log(sd).sum()
     np.testing.assert_allclose(one.log_likelihood(first[0])[0], log_p, rtol=1e-3)
@@ -232,7 +234,7 @@ def test_do_at_a_known_graph_has_the_exact_mean_and_variance():
     model = LinearGaussian.from_values(x)
     A = graph("ab", "bc", "dc")
     n = 60_000
-    rows = certain(A, LinearLaw(model, None)).do({"a": 7, "d": np.float32(-1.0)}, n=n)
+    rows = certain(A, LinearParameters(model, None)).do({"a": 7, "d": np.float32(-1.0)}, n=n)
     assert (rows["a"] == 7.0).all()
     assert (rows["d"] == -1.0).all()
     centre, covariance, noise = regression(model, A, 1)
@@ -291,14 +293,16 @@ def test_transformed_columns_keep_their_transformed_units():
 def test_parameters_of_networks_are_in_the_units_of_the_table(hidden):
     scaling = Scaling(centre=np.array([5.0, 0.1, -3.0, 2.0]), scale=np.array([10.0, 0.2, 3.0, 1.0]))
     mechanism = MLPMechanism(4, hidden=hidden, key=jax.random.key(1))
-    law = NetworkLaw(Networks(BernoulliGuide(jnp.zeros((4, 4))), mechanism), scaling)
+    distribution = NetworkParameters(
+        Networks(BernoulliGuide(jnp.zeros((4, 4))), mechanism), scaling
+    )
     A, n = graph("ac", "bc", "cd"), 6
-    drawn = law.parameters(A, n, seed=3)
+    drawn = distribution.parameters(A, n, seed=3)
     rows = scaling.invert(np.random.default_rng(0).standard_normal((n, 7, 4)))
     noise = np.random.default_rng(1).standard_normal((n, 7, 4))
     for j in range(4):
         alone = np.repeat(np.arange(4)[None] == j, n, axis=0)
-        expected = law.draw(np.repeat(A[None], n, axis=0), 3).propagate(rows, noise, alone)
+        expected = distribution.draw(np.repeat(A[None], n, axis=0), 3).propagate(rows, noise, alone)
         h = rows
         for layer in range(len(hidden) + 1):
             h = np.tanh(h) if layer else h

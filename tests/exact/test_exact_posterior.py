@@ -113,7 +113,7 @@ def test_equals_the_sum_over_all_orders(kind, intervene, graph_weights):
     edges = np.einsum("k,kij->ij", probability, graphs.astype(float))
     np.testing.assert_allclose(posterior.edge_probabilities().to_numpy(), edges, atol=1e-9)
     np.testing.assert_allclose(
-        np.exp(posterior.law.log_probability(graphs)), probability, atol=1e-9
+        np.exp(posterior.graphs.log_probability(graphs)), probability, atol=1e-9
     )
     assert posterior.log_evidence == pytest.approx(log_evidence, abs=1e-8)
 
@@ -159,11 +159,11 @@ def test_nonlinear_mechanisms_equal_the_sum_over_all_orders(graph_weights):
 @pytest.mark.parametrize("kind", ["unequal", "mixed"])
 def test_parent_set_probabilities_sum_to_one(kind):
     x, mask = table(True)
-    law = svidag.exact.posterior(
+    distribution = svidag.exact.posterior(
         svidag.Dataset.from_any(x, names=NAMES, interventions=mask), prior=PRIORS[kind]
-    ).law
-    assert isinstance(law, svidag.exact.OrderLaw)
-    np.testing.assert_allclose(law.parent_set_probabilities().sum(axis=1), 1.0, atol=1e-10)
+    ).graphs
+    assert isinstance(distribution, svidag.exact.ExactOrders)
+    np.testing.assert_allclose(distribution.parent_set_probabilities().sum(axis=1), 1.0, atol=1e-10)
 
 
 @pytest.mark.parametrize("graph_weights", ["order", "structure"])
@@ -188,14 +188,14 @@ def test_draws_match_the_probabilities_and_keep_the_knowledge(kind, graph_weight
     assert not draws[:, ~bound.allowed].any()
 
 
-def test_structure_law_equals_enumeration_on_five_variables():
+def test_structures_equals_enumeration_on_five_variables():
     x, _ = table(False, m=5)
     data = svidag.Dataset.from_any(x, names=(*NAMES, "e"))
     posterior = svidag.exact.posterior(data, graph_weights="structure")
-    assert isinstance(posterior.law, structures.StructureLaw)
-    listed, _ = structures.enumerated(posterior.law.weights)
+    assert isinstance(posterior.graphs, structures.ExactStructures)
+    listed, _ = structures.enumerated(posterior.graphs.weights)
     np.testing.assert_allclose(
-        posterior.law.edge_probabilities(), listed.edge_probabilities(), atol=1e-9
+        posterior.graphs.edge_probabilities(), listed.edge_probabilities(), atol=1e-9
     )
 
 

@@ -7,19 +7,19 @@ import numpy as np
 import pytest
 
 import svidag
-from svidag.inference.cautions import ConvergenceWarning
-from svidag.inference.chains import run_chains
-from svidag.inference.checkpoint import Checkpoint
-from svidag.inference.deadline import Deadline
-from svidag.inference.growth import missed
-from svidag.inference.tabulated import chain_starts, grow_halves, join, look_outside
 from svidag.mechanisms.linear import LinearGaussian
 from svidag.mechanisms.local import LocalScores
 from svidag.methods import tabulated as method
 from svidag.methods.task import Task
 from svidag.problem import Problem
 from svidag.report import Level, judge
+from svidag.run.cautions import ConvergenceWarning
+from svidag.run.checkpoint import Checkpoint
+from svidag.run.deadline import Deadline
+from svidag.samplers.order_chains import run_chains
 from svidag.scores import ParentSets, Shares, Weigher, shares
+from svidag.search.growth import missed
+from svidag.search.halves import chain_starts, grow_halves, join, look_outside
 
 
 def silent(*_):
@@ -114,7 +114,7 @@ def fitted(monkeypatch, which, looks, **parts):
     monkeypatch.setattr(method, "_tabulated", lambda task, grower: cut)
     monkeypatch.setattr(method, "LOOKS", looks)
     found = method.run(case.task(**parts), {})
-    return found, case.error(found.law.edge_probabilities()), case.judged(found.figures)
+    return found, case.error(found.graphs.edge_probabilities()), case.judged(found.figures)
 
 
 def test_a_fit_that_may_not_repair_says_so(monkeypatch):

@@ -5,11 +5,11 @@ import pytest
 
 import svidag
 from svidag import Prior
-from svidag.exact.orders import OrderLaw, parent_weights
+from svidag.exact.orders import ExactOrders, parent_weights
 from svidag.graph import are_dags
-from svidag.inference.guided import Guided, Settings
 from svidag.mechanisms.linear import LinearGaussian
 from svidag.mechanisms.local import CachedScores
+from svidag.variational.node_inference import Guided, Settings
 
 KNOWN = Prior(
     p=0.3, required=[("x1", "x5")], forbidden=[("x2", "x3")], tiers=[["x1", "x2"], ["x4", "x6"]]
@@ -22,8 +22,10 @@ def problem(prior, m=6, n=60):
     data, _ = data.standardise()
     beliefs = prior.bind(data.names)
     model = LinearGaussian.from_values(data.values, data.intervened)
-    law = OrderLaw.build(parent_weights(model.score_tables(), beliefs), beliefs.required)
-    return model, beliefs, law.edge_probabilities()
+    distribution = ExactOrders.build(
+        parent_weights(model.score_tables(), beliefs), beliefs.required
+    )
+    return model, beliefs, distribution.edge_probabilities()
 
 
 def quick(**changes):

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from complete_tables import complete_tables
 
-from svidag.inference import relocate
-from svidag.inference.chains import Schedule, draw_graphs, run_chains
-from svidag.inference.convergence import Agreement, effective_size, half_disagreement
 from svidag.mechanisms.linear import LinearGaussian
 from svidag.prior import Prior
+from svidag.run.convergence import Agreement, effective_size, half_disagreement
+from svidag.samplers import relocation as relocate
+from svidag.samplers.order_chains import Schedule, draw_graphs, run_chains
 from svidag.scores import NodeTable, ScoreTables
 from svidag.scores.lookup import compiled_tables
 

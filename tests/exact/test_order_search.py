@@ -7,14 +7,14 @@ import pytest
 from complete_tables import complete_node, weight
 from scipy.special import gammaln
 
-from svidag.inference.batched_search import Batches, search_in_batches
-from svidag.inference.order_search import search_orders
 from svidag.mechanisms.gaussian_blocks import GaussianBlocks
 from svidag.mechanisms.linear import LinearGaussian
 from svidag.mechanisms.local import CachedScores
 from svidag.mechanisms.wide import WideNetwork
 from svidag.prior import Prior
 from svidag.scores import Weigher
+from svidag.search.batched_search import Batches, search_in_batches
+from svidag.search.order_search import search_orders
 
 NAMES = tuple("abcdef")
 PRIORS = {

@@ -8,16 +8,16 @@ import optax
 import pytest
 
 from svidag import Prior
-from svidag.exact.orders import OrderLaw, parent_weights
-from svidag.flows import FlowSettings
-from svidag.inference.conditional import GuideTraining, columns_of
-from svidag.inference.estimate import GuideEstimator
-from svidag.inference.pseudo_marginal import PseudoMarginal, feasible, relocate_or_swap
-from svidag.inference.remembered import Collection, Remembered, RememberedEstimator
+from svidag.exact.orders import ExactOrders, parent_weights
 from svidag.mechanisms.linear import LinearGaussian
 from svidag.mechanisms.local import CachedScores
-from svidag.node_guide import stack_flows, stack_mean_fields
-from svidag.tight_bound import EdgeTerms
+from svidag.networks.flows import FlowSettings
+from svidag.variational.evidence_estimate import GuideEstimator
+from svidag.variational.guide_training import GuideTraining, columns_of
+from svidag.variational.kept_sets import Collection, Remembered, RememberedEstimator
+from svidag.variational.node_guide import stack_flows, stack_mean_fields
+from svidag.variational.pseudo_marginal import PseudoMarginal, feasible, relocate_or_swap
+from svidag.variational.tight_bound import EdgeTerms
 
 NAMES = "abcd"
 LEVELS = {"kept ladder": 3}
@@ -36,10 +36,10 @@ class Case:
         self.model = LinearGaussian.from_values(x)
         self.terms = EdgeTerms.of(self.prior)
         weights = parent_weights(self.model.score_tables(), self.prior)
-        self.law = OrderLaw.build(weights, self.prior.required)
+        self.distribution = ExactOrders.build(weights, self.prior.required)
         orders = np.array(list(itertools.permutations(range(4))))
         bits = columns_of(orders, np.ones((4, 4), dtype=bool)) @ (1 << np.arange(4))
-        log_p = self.law.follow[np.arange(4), bits].sum(axis=1)
+        log_p = self.distribution.follow[np.arange(4), bits].sum(axis=1)
         self.order_log_evidence = dict(zip(map(tuple, orders.tolist()), log_p, strict=True))
         self.order_probability = np.exp(log_p - np.logaddexp.reduce(log_p))
         self.orders = orders
@@ -68,7 +68,7 @@ def test_estimates_are_unbiased(guide):
     guides = poor_guide() if guide == "poor" else trained_guide(case)
     estimator = GuideEstimator(guides, CachedScores(case.model), case.terms, draws=4)
     column = np.array([[True, True, False, True]])
-    exact = case.law.follow[2, column[0] @ (1 << np.arange(4))]
+    exact = case.graphs.follow[2, column[0] @ (1 << np.arange(4))]
     drawn = estimator(jax.random.key(0), np.full(8000, 2), np.repeat(column, 8000, axis=0))
     ratio = np.exp(drawn.log_evidence - exact)
     # Five standard errors: fails once in two million runs, the weights being bounded.
@@ -119,7 +119,7 @@ def test_chains_reproduce_the_exact_posterior_of_the_order(kind):
             seen[np.arange(K), [code[tuple(o)] for o in chains.orders.tolist()]] += 1 / steps
             edges += chains.edges.swapaxes(1, 2) / steps
             graphs += chains.parents.swapaxes(1, 2) / steps
-    exact = case.law.edge_probabilities()
+    exact = case.graphs.edge_probabilities()
     for ours, truth in [(seen, case.order_probability), (edges, exact), (graphs, exact)]:
         # Chains are independent, so their spread gives the standard error of their mean.
         error = np.abs(ours.mean(axis=0) - truth)
@@ -128,9 +128,9 @@ def test_chains_reproduce_the_exact_posterior_of_the_order(kind):
 
 
 def every_set(case):
-    nodes, codes = np.nonzero(np.isfinite(case.law.weights.sets))
+    nodes, codes = np.nonzero(np.isfinite(case.graphs.weights.sets))
     sets = (codes[:, None] >> np.arange(4)) & 1 == 1
-    return Remembered.of(nodes, sets, case.law.weights.sets[nodes, codes], case.terms)
+    return Remembered.of(nodes, sets, case.graphs.weights.sets[nodes, codes], case.terms)
 
 
 def test_kept_sets_give_the_exact_conditional_when_none_is_missing():
@@ -139,13 +139,13 @@ def test_kept_sets_give_the_exact_conditional_when_none_is_missing():
     columns = columns_of(case.orders, case.terms.allowed).reshape(-1, 4)
     pairs = np.tile(np.arange(4), 24)
     log_sum, edges, drawn = every.condition(pairs, columns, np.full(96, 0.5))
-    follow = case.law.follow[pairs, columns @ (1 << np.arange(4))]
+    follow = case.graphs.follow[pairs, columns @ (1 << np.arange(4))]
     np.testing.assert_allclose(log_sum, follow, atol=1e-9)
     assert not (drawn & ~columns).any()
     for i in range(4):  # P(i → j | U) = 1 − exp(F(U ∖ i) − F(U))
         without = columns.copy()
         without[:, i] = False
-        shorter = case.law.follow[pairs, without @ (1 << np.arange(4))]
+        shorter = case.graphs.follow[pairs, without @ (1 << np.arange(4))]
         shorter = shorter + np.where(columns[:, i], case.terms.log_absent[pairs, i], 0.0)
         np.testing.assert_allclose(edges[:, i], -np.expm1(shorter - follow), atol=1e-9)
 

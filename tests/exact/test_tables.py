@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from complete_tables import complete_tables, log_evidence, log_sum, subsets, weight
 
-from svidag.inference import relocate
-from svidag.inference.chains import draw_graphs
 from svidag.mechanisms.linear import LinearGaussian
 from svidag.prior import Prior
+from svidag.samplers import relocation as relocate
+from svidag.samplers.order_chains import draw_graphs
 from svidag.scores import NodeTable, ScoreTables, forward_selection, subset_sums
 from svidag.scores.lookup import NEGLIGIBLE, compiled_tables, prepare_move
 from svidag.scores.tables import MOST_CANDIDATES, MOST_LAID_OUT

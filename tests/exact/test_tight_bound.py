@@ -10,9 +10,9 @@ import optax
 import pytest
 from jax.scipy.special import logsumexp
 
-from svidag.flows import FlowSettings
-from svidag.inference.conditional import GuideTraining, columns_of
-from svidag.node_guide import (
+from svidag.networks.flows import FlowSettings
+from svidag.variational.guide_training import GuideTraining, columns_of
+from svidag.variational.node_guide import (
     LIMIT,
     NodeFlow,
     Noise,
@@ -22,7 +22,7 @@ from svidag.node_guide import (
     stack_flows,
     stack_mean_fields,
 )
-from svidag.tight_bound import local_expectation
+from svidag.variational.tight_bound import local_expectation
 
 SETS = jnp.array(list(itertools.product([False, True], repeat=3)))  # all parent sets of one node
 VALUES = jnp.array([[0.0, 0.0, 0.0], [1.0, -1.0, 0.5]])  # z takes two values, equally often

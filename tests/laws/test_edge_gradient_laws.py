@@ -7,10 +7,11 @@ import jax.random as jr
 import numpy as np
 import pytest
 
-from svidag.guide import BernoulliGuide
-from svidag.inference.published import Settings
 from svidag.mechanisms.mlp import MLPMechanism
-from svidag.objective import (
+from svidag.orders.relaxation import hard_mask
+from svidag.variational.algorithm import Settings
+from svidag.variational.guide import BernoulliGuide
+from svidag.variational.published_bound import (
     Beliefs,
     Networks,
     Relaxing,
@@ -18,7 +19,6 @@ from svidag.objective import (
     conditional_bound,
     edge_effects,
 )
-from svidag.order import hard_mask
 
 GRADIENTS = ("straight-through", "difference")
 

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import ndtri
 
-from svidag.elementary import log, normal_quantile, softplus
+from svidag.kernels.elementary import log, normal_quantile, softplus
 
 
 def exact(x):

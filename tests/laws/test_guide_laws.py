@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from flowjax.bijections import Affine
 
-from svidag import noise
-from svidag.flows import FAMILIES
-from svidag.guide import BernoulliGuide, FlowGuide, MeanFieldGuide, relaxed_edges
+from svidag.kernels import noise
+from svidag.networks.flows import FAMILIES
+from svidag.variational.guide import BernoulliGuide, FlowGuide, MeanFieldGuide, relaxed_edges
 
 M = 3
 R = jnp.array([0.4, -1.3, 0.7])

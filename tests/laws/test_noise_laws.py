@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from svidag import noise
-from svidag.elementary import normal_quantile
+from svidag.kernels import noise
+from svidag.kernels.elementary import normal_quantile
 
 KEYS = [jax.random.key(0), jax.random.key(1), jax.random.fold_in(jax.random.key(0), 1)]
 
@@ -34,11 +34,11 @@ def test_neighbouring_counts_and_keys_are_uncorrelated():
     assert abs(np.corrcoef(drawn[:-1].ravel(), drawn[1:].ravel())[0, 1]) < 0.02
 
 
-@pytest.mark.parametrize(("draw", "law"), [("normal", "norm"), ("logistic", "logistic")])
-def test_numbers_follow_their_law(draw, law):
+@pytest.mark.parametrize(("draw", "distribution"), [("normal", "norm"), ("logistic", "logistic")])
+def test_numbers_follow_their_law(draw, distribution):
     drawn = np.asarray(getattr(noise, draw)(jax.random.key(4), (50, 4000))).ravel()
     assert np.isfinite(drawn).all()
-    assert scipy.stats.kstest(drawn, law).pvalue > 1e-4
+    assert scipy.stats.kstest(drawn, distribution).pvalue > 1e-4
 
 
 def test_extreme_words_stay_finite():

@@ -12,11 +12,11 @@ import scipy.integrate
 import scipy.special
 import scipy.stats
 
-from svidag import noise
-from svidag.guide import BernoulliGuide, FlowGuide
-from svidag.inference.published import GaussianOrders
+from svidag.kernels import noise
 from svidag.mechanisms.mlp import MLPMechanism
-from svidag.objective import Beliefs, Networks, Relaxing, Rows, conditional_bound
+from svidag.variational.algorithm import GaussianOrders
+from svidag.variational.guide import BernoulliGuide, FlowGuide
+from svidag.variational.published_bound import Beliefs, Networks, Relaxing, Rows, conditional_bound
 
 M, N, BATCH, DRAWS = 3, 12, 5, 2
 OFF = ~np.eye(M, dtype=bool)

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from svidag.order import Sinkhorn, hard_mask, relax, straight_through
+from svidag.orders.relaxation import Sinkhorn, hard_mask, relax, straight_through
 
 m = 6
 QUICK = {"xla_backend_optimization_level": 0}  # these compile for longer than they run

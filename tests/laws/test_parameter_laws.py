@@ -8,11 +8,11 @@ from scipy.stats import multivariate_t
 import svidag
 from svidag.data import Dataset
 from svidag.graph import ancestors, random_dag
-from svidag.mechanisms.law import schedule
+from svidag.mechanisms.equations import schedule
 from svidag.mechanisms.linear import LinearGaussian
-from svidag.mechanisms.linear_law import LinearEquations, LinearLaw
+from svidag.mechanisms.linear_parameters import LinearEquations, LinearParameters
 from svidag.mechanisms.wide import PRECISIONS, WideNetwork, even_thresholds, named_directions
-from svidag.mechanisms.wide_law import WideLaw
+from svidag.mechanisms.wide_parameters import WideParameters
 
 NAMES = ("a", "b", "c")
 GRAPH = np.array([[0, 1, 1], [0, 0, 1], [0, 0, 0]], dtype=np.uint8)
@@ -39,7 +39,7 @@ def wide(values, mask):
     return WideNetwork.from_values(values, NAMES, mask, units=UNITS, seed=3)
 
 
-LAWS = {"linear": (linear, LinearLaw), "wide": (wide, WideLaw)}
+LAWS = {"linear": (linear, LinearParameters), "wide": (wide, WideParameters)}
 
 
 def evidence(model):
@@ -65,7 +65,7 @@ def features(z, parents):
 
 @pytest.mark.parametrize("kind", LAWS)
 def test_the_average_density_of_a_new_row_is_the_ratio_of_evidences(kind):
-    build, law = LAWS[kind]
+    build, distribution = LAWS[kind]
     x, mask = table()
     data, scaling = Dataset.from_any(x, names=NAMES, interventions=mask).standardise()
     new = np.array([[2.5, -4.2, 12.0]])
@@ -74,7 +74,9 @@ def test_the_average_density_of_a_new_row_is_the_ratio_of_evidences(kind):
     expected = evidence(build(longer, nowhere)) - evidence(build(data.values, mask))
     expected -= np.log(scaling.scale).sum()
     graphs = np.repeat(GRAPH[None], DRAWS, axis=0)
-    terms = law(build(data.values, mask), scaling).log_likelihood(graphs, new, seed=1)[:, 0]
+    terms = distribution(build(data.values, mask), scaling).log_likelihood(graphs, new, seed=1)[
+        :, 0
+    ]
     within(np.exp(terms - expected), 1.0)
     assert np.exp(terms - expected).std() < 2.0  # so that the errors above are small ones
     assert logsumexp(terms) - np.log(DRAWS) == pytest.approx(expected, abs=0.02)
@@ -83,7 +85,7 @@ def test_the_average_density_of_a_new_row_is_the_ratio_of_evidences(kind):
 def test_linear_draws_have_the_moments_of_a_conjugate_regression():
     x, mask = table()
     model = linear(x, mask)
-    drawn = LinearLaw(model, None).parameters(GRAPH, DRAWS, seed=2)
+    drawn = LinearParameters(model, None).parameters(GRAPH, DRAWS, seed=2)
     assert (drawn["weights"][:, GRAPH == 0] == 0).all()
     for j in range(3):
         parents = np.flatnonzero(GRAPH[:, j])
@@ -125,14 +127,14 @@ def test_the_predictive_density_is_students():
             spread = 1 + at[k] @ np.linalg.solve(precision, at[k])
             expected[k] += multivariate_t.logpdf(new[k, j], at[k] @ mean, left / df * spread, df)
     graphs = np.repeat(GRAPH[None], DRAWS, axis=0)
-    terms = LinearLaw(model, None).log_likelihood(graphs, new, seed=4)
+    terms = LinearParameters(model, None).log_likelihood(graphs, new, seed=4)
     assert logsumexp(terms, axis=0) - np.log(DRAWS) == pytest.approx(expected, abs=0.03)
 
 
 def test_wide_draws_have_the_moments_of_a_mixture_of_conjugate_regressions():
     x, mask = table()
-    law = WideLaw(wide(x, mask), None)
-    drawn = law.parameters(GRAPH, DRAWS, seed=2)
+    distribution = WideParameters(wide(x, mask), None)
+    drawn = distribution.parameters(GRAPH, DRAWS, seed=2)
     for j in range(3):
         parents = list(np.flatnonzero(GRAPH[:, j]))
         rows = ~mask[:, j]
@@ -161,29 +163,29 @@ def test_wide_draws_have_the_moments_of_a_mixture_of_conjugate_regressions():
 
 @pytest.mark.parametrize("kind", LAWS)
 def test_rows_set_from_outside_do_not_touch_the_nodes_own_draws(kind):
-    build, law = LAWS[kind]
+    build, distribution = LAWS[kind]
     x, mask = table()
-    one = law(build(x, mask), None).parameters(GRAPH, 50, seed=0)
+    one = distribution(build(x, mask), None).parameters(GRAPH, 50, seed=0)
     other = x.copy()
     other[mask[:, 2], 2] += 100.0
-    two = law(build(other, mask), None).parameters(GRAPH, 50, seed=0)
+    two = distribution(build(other, mask), None).parameters(GRAPH, 50, seed=0)
     for name, values in one.items():
         own = (Ellipsis, 2) if name != "hidden" else (slice(None), 2)
         np.testing.assert_array_equal(values[own], two[name][own])
     assert (one["weights"] == two["weights"]).all()  # c has no children here
     third = x.copy()
     third[mask[:, 1], 1] += 100.0  # b's outside values are still inputs of c
-    three = law(build(third, mask), None).parameters(GRAPH, 50, seed=0)
+    three = distribution(build(third, mask), None).parameters(GRAPH, 50, seed=0)
     assert (one["weights"][:, 0, 1] == three["weights"][:, 0, 1]).all()
     assert (one["weights"][:, 1, 2] != three["weights"][:, 1, 2]).all()
 
 
 @pytest.mark.parametrize("kind", LAWS)
 def test_equations_agree_with_their_own_parameters_in_the_units_of_the_table(kind):
-    build, law = LAWS[kind]
+    build, distribution = LAWS[kind]
     x, mask = table()
     data, scaling = Dataset.from_any(x, names=NAMES, interventions=mask).standardise()
-    laws = law(build(data.values, mask), scaling)
+    laws = distribution(build(data.values, mask), scaling)
     rng = np.random.default_rng(5)
     graphs = np.stack([random_dag(3, k % 4, seed=k) for k in range(40)])
     equations = laws.draw(graphs, seed=7)
@@ -214,9 +216,9 @@ def test_equations_agree_with_their_own_parameters_in_the_units_of_the_table(kin
 
 @pytest.mark.parametrize("kind", LAWS)
 def test_nodes_that_are_not_chosen_keep_their_values(kind):
-    build, law = LAWS[kind]
+    build, distribution = LAWS[kind]
     x, mask = table()
-    equations = law(build(x, mask), None).draw(GRAPH[None], seed=0)
+    equations = distribution(build(x, mask), None).draw(GRAPH[None], seed=0)
     noise = np.random.default_rng(0).standard_normal((1, 4, 3))
     full = equations.propagate(np.zeros((1, 4, 3)), noise, np.ones((1, 3), bool))
     again = full.copy()
@@ -231,9 +233,9 @@ def test_nodes_that_are_not_chosen_keep_their_values(kind):
 
 @pytest.mark.parametrize("kind", LAWS)
 def test_equations_that_nobody_needs_are_left_out_and_the_others_stay(kind):
-    build, law = LAWS[kind]
+    build, distribution = LAWS[kind]
     x, mask = table()
-    laws = law(build(x, mask), None)
+    laws = distribution(build(x, mask), None)
     graphs = np.repeat(GRAPH[None], 5, axis=0)
     needed = np.repeat([[False, True, True]], 5, axis=0)
     every, some = laws.draw(graphs, seed=0), laws.draw(graphs, seed=0, nodes=needed)
@@ -245,9 +247,9 @@ def test_equations_that_nobody_needs_are_left_out_and_the_others_stay(kind):
 
 @pytest.mark.parametrize("kind", LAWS)
 def test_equal_graphs_have_independent_draws_that_repeat_with_the_seed(kind):
-    build, law = LAWS[kind]
+    build, distribution = LAWS[kind]
     x, mask = table()
-    laws = law(build(x, mask), None)
+    laws = distribution(build(x, mask), None)
     one = laws.parameters(GRAPH, 6, seed=0)
     assert len(np.unique(one["noise_sd"][:, 2])) == 6
     again, other = laws.parameters(GRAPH, 6, seed=0), laws.parameters(GRAPH, 6, seed=1)

@@ -150,7 +150,7 @@ def test_every_draw_is_a_dag_that_keeps_the_hard_knowledge(kind):
 def graph_law(edges: EdgePrior) -> dict[bytes, float]:
     """p(A | K) by enumeration of orders and free edges."""
     m, free = len(edges.names), np.argwhere(edges.free)
-    law: dict[bytes, float] = {}
+    distribution: dict[bytes, float] = {}
     for order in permutations(range(m)):
         rank = np.argsort(order)
         if any(rank[i] > rank[j] for i, j in np.argwhere(edges.required)):
@@ -160,20 +160,22 @@ def graph_law(edges: EdgePrior) -> dict[bytes, float]:
             B = edges.required.astype(np.uint8)
             B[tuple(free.T)] = values
             key = (B * ahead).astype(np.uint8).tobytes()
-            law[key] = law.get(key, 0.0) + np.exp(edges.log_marginal(B))
-    total = sum(law.values())
-    return {key: weight / total for key, weight in law.items()}
+            distribution[key] = distribution.get(key, 0.0) + np.exp(edges.log_marginal(B))
+    total = sum(distribution.values())
+    return {key: weight / total for key, weight in distribution.items()}
 
 
 @pytest.mark.parametrize("knowledge", [{}, {"required": [("c", "a")]}, {"tiers": [["b"], ["a"]]}])
 def test_draws_follow_the_enumerated_law_of_graphs(knowledge):
     edges = Prior(p=0.4, beliefs={("b", "c"): 0.9}, **knowledge).bind(list("abc"))
-    law, n = graph_law(edges), 40_000
+    distribution, n = graph_law(edges), 40_000
     draws = edges.sample(n, seed=5)
     keys, counts = np.unique(draws.reshape(n, -1), axis=0, return_counts=True)
     seen = {key.tobytes(): count for key, count in zip(keys, counts, strict=True)}
-    assert set(seen) <= set(law)
-    test = chisquare([seen.get(key, 0) for key in law], [n * weight for weight in law.values()])
+    assert set(seen) <= set(distribution)
+    test = chisquare(
+        [seen.get(key, 0) for key in distribution], [n * weight for weight in distribution.values()]
+    )
     assert test.pvalue > FALSE_ALARM
 
 

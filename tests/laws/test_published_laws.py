@@ -10,12 +10,12 @@ import numpy as np
 import optax
 import pytest
 
-from svidag import noise
-from svidag.inference.loop import FitError, Schedule, Status, run
-from svidag.inference.progress import Silent
-from svidag.inference.published import Published, Settings, State
-from svidag.objective import Beliefs, Rows
-from svidag.order import Sinkhorn, relax
+from svidag.kernels import noise
+from svidag.orders.relaxation import Sinkhorn, relax
+from svidag.run.loop import FitError, Schedule, Status, run
+from svidag.run.progress import Silent
+from svidag.variational.algorithm import Published, Settings, State
+from svidag.variational.published_bound import Beliefs, Rows
 
 K, M, N = 3, 3, 40
 RATE, PARTICLE_RATE, SIGMA, TAU, TEMPERATURE = 0.003, 0.2, 1.3, 0.8, 0.4

@@ -9,8 +9,8 @@ import optax
 import pytest
 from scipy.special import digamma, polygamma
 
-from svidag.inference.stein import Stein, clip, direction, linearise
-from svidag.order import Sinkhorn, relax
+from svidag.orders.relaxation import Sinkhorn, relax
+from svidag.samplers.stein import Stein, clip, direction, linearise
 
 K, m = 5, 4
 QUICK = {"xla_backend_optimization_level": 0}  # these compile for longer than they run
@@ -137,7 +137,7 @@ def test_missing_score_is_not_hidden(particles, scores):
 
 
 def test_particles_recover_the_moments_of_a_skewed_target():
-    """The law of x ~ log Gamma(2), skewed to the left, and y | x ~ N(x/2, 1/4)."""
+    """The distribution of x ~ log Gamma(2), skewed to the left, and y | x ~ N(x/2, 1/4)."""
 
     def log_density(point):
         x, y = point

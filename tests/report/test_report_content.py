@@ -156,7 +156,7 @@ def test_a_saved_posterior_gives_the_same_report(posterior, tmp_path):
 
 
 def test_a_posterior_without_its_problem_is_reported(posterior, tmp_path):
-    bare = Posterior(posterior.names, posterior.law)
+    bare = Posterior(posterior.names, posterior.graphs)
     text = bare.report(tmp_path / "bare.html").read_text(encoding="utf-8")
     assert "Be careful" in text
     assert 'id="beliefs"' not in text

@@ -213,7 +213,7 @@ def test_broken_knowledge_is_not_trusted(table, knowledge):
     assert judge(posterior).level is Level.TRUST
     backward = np.zeros((1, 4, 4), dtype=np.uint8)
     backward[0, 1, 0] = 1
-    broken = dataclasses.replace(posterior, law=DrawnGraphs(backward, np.ones(1)))
+    broken = dataclasses.replace(posterior, graphs=DrawnGraphs(backward, np.ones(1)))
     assert judge(broken).level is Level.NOT
     assert "the fit is wrong" in judge(broken).reasons[0].text
 

@@ -70,7 +70,7 @@ def test_where_every_graph_counts_once_it_is_the_difference_of_exact_log_probabi
     found = outcome("linear", svidag.Prior(p=0.3))
     judge = exact.posterior(found.example.data, prior=found.prior, graph_weights="structure")
     truth = found.example.truth.to_numpy().astype(np.uint8)
-    logs = judge.law.log_probability(np.concatenate([truth[None], found.draws]))
+    logs = judge.graphs.log_probability(np.concatenate([truth[None], found.draws]))
     assert score(found) == pytest.approx(np.mean(logs[1:]) - logs[0], abs=1e-9)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 import svidag
 from svidag.graph import all_dags
-from svidag.posterior import DrawnGraphs, GraphLaw, Posterior
+from svidag.posterior import DrawnGraphs, GraphDistribution, Posterior
 
 GRAPHS = all_dags(3)
 
@@ -19,8 +19,8 @@ def listed(seed, names=("a", "b", "c")):
 def renamed(posterior, names):
     """The same posterior with its variables in another order."""
     places = [posterior.names.index(name) for name in names]
-    graphs = posterior.law.graphs[:, places][:, :, places]
-    return Posterior(tuple(names), DrawnGraphs(graphs, posterior.law.probability))
+    graphs = posterior.graphs.graphs[:, places][:, :, places]
+    return Posterior(tuple(names), DrawnGraphs(graphs, posterior.graphs.probability))
 
 
 def test_a_posterior_does_not_differ_from_itself_in_another_order():
@@ -47,7 +47,7 @@ def test_differences_are_labelled_and_ranked():
 
 def test_total_variation_is_exact_for_listed_graphs():
     first, second = listed(0), listed(1)
-    wanted = 0.5 * np.abs(first.law.probability - second.law.probability).sum()
+    wanted = 0.5 * np.abs(first.graphs.probability - second.graphs.probability).sum()
     change = svidag.compare(first, renamed(second, ("b", "c", "a")))
     assert change.total_variation == pytest.approx(wanted)
     assert change.total_variation >= change.largest_change
@@ -62,8 +62,8 @@ def test_total_variation_is_estimated_from_draws_of_exact_laws():
     graphs = all_dags(4)
     places = [second.names.index(name) for name in first.names]
     back = np.argsort(places)
-    p = np.exp(first.law.log_probability(graphs))
-    q = np.exp(second.law.log_probability(graphs[:, back][:, :, back]))
+    p = np.exp(first.graphs.log_probability(graphs))
+    q = np.exp(second.graphs.log_probability(graphs[:, back][:, :, back]))
     wanted = 0.5 * np.abs(p - q).sum()
     assert wanted > 0.05
     estimate = svidag.compare(first, second, n=4000).total_variation
@@ -71,12 +71,12 @@ def test_total_variation_is_estimated_from_draws_of_exact_laws():
 
 
 def test_laws_without_probabilities_have_no_distance():
-    class Sampled(GraphLaw):
+    class Sampled(GraphDistribution):
         def sample(self, n, seed):
             return listed(0).sample(n, seed)
 
         def edge_probabilities(self):
-            return listed(1).law.edge_probabilities()
+            return listed(1).graphs.edge_probabilities()
 
         def log_probability(self, graphs):
             return None

@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 
-from svidag.inference.convergence import (
+from svidag.run.convergence import (
     Agreement,
     effective_count,
     effective_size,

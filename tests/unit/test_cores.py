@@ -2,7 +2,7 @@
 
 import os
 
-from svidag import cores
+from svidag.run import cores
 
 
 def test_a_pinned_process_has_the_cores_it_is_pinned_to(monkeypatch):

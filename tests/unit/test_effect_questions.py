@@ -132,7 +132,7 @@ def test_graphs_alone_cannot_say():
 
 
 def test_a_posterior_without_its_data_must_be_told_where_to_start(posterior):
-    bare = Posterior(NAMES, posterior.law, posterior.mechanisms)
+    bare = Posterior(NAMES, posterior.graphs, posterior.mechanisms)
     with pytest.raises(ValueError, match="at must be given"):
         bare.effect("smoke", "tar")
     assert (

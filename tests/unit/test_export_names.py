@@ -156,8 +156,8 @@ def test_names_survive_csv_and_json(tmp_path):
     ],
 )
 def test_names_that_a_format_cannot_hold_are_named(name, format_, reason, tmp_path):
-    law = DrawnGraphs(np.array([[[0, 1], [0, 0]]], np.uint8), np.ones(1))
-    posterior = Posterior((name, "x"), law)
+    distribution = DrawnGraphs(np.array([[[0, 1], [0, 0]]], np.uint8), np.ones(1))
+    posterior = Posterior((name, "x"), distribution)
     with pytest.raises(ValueError, match=reason):
         export.write(posterior, tmp_path / "file", format_)
     assert os.listdir(tmp_path) == []

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from jaxtyping import Array
 
-from svidag.inference import loop
-from svidag.inference.checkpoint import FORMAT, Checkpoint, Interrupted
-from svidag.inference.loop import Algorithm, Schedule, Status, run
-from svidag.inference.progress import Meter, Silent
+from svidag.run import loop
+from svidag.run.checkpoint import FORMAT, Checkpoint, Interrupted
+from svidag.run.loop import Algorithm, Schedule, Status, run
+from svidag.run.progress import Meter, Silent
 
 traces = []
 

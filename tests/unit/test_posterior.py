@@ -64,8 +64,8 @@ def test_only_a_collider_is_directed_in_the_classes(posterior):
 
 
 def test_log_probability_adds_up_equal_graphs():
-    law = DrawnGraphs(GRAPHS[[0, 0, 1]], np.array([0.2, 0.3, 0.5]))
-    np.testing.assert_allclose(np.exp(law.log_probability(GRAPHS)), [0.5, 0.5, 0.0])
+    distribution = DrawnGraphs(GRAPHS[[0, 0, 1]], np.array([0.2, 0.3, 0.5]))
+    np.testing.assert_allclose(np.exp(distribution.log_probability(GRAPHS)), [0.5, 0.5, 0.0])
 
 
 @pytest.mark.parametrize("n", [0, -1, True])

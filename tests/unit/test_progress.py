@@ -7,9 +7,9 @@ import pytest
 from rich.console import Console
 
 import svidag
-from svidag.inference import progress
-from svidag.inference.progress import Bar, Lines, Meter
-from svidag.methods.stages import Stages
+from svidag.run import progress
+from svidag.run.progress import Bar, Lines, Meter
+from svidag.run.stages import Stages
 
 QUICK = {
     "mechanism": "linear",

@@ -4,17 +4,17 @@ import numpy as np
 import pytest
 
 from svidag.graph import random_dag
-from svidag.inference import reweight
-from svidag.inference.cautions import WeightWarning
 from svidag.posterior import DrawnGraphs, Posterior
+from svidag.posterior import structure_weights as reweight
+from svidag.run.cautions import WeightWarning
 
 
 def drawn(m, edges, count):
     """A posterior with these graphs, equally probable."""
     graphs = np.array([random_dag(m, edges, seed=seed) for seed in range(count)], dtype=np.uint8)
-    law = DrawnGraphs(graphs, np.full(count, 1 / count))
+    distribution = DrawnGraphs(graphs, np.full(count, 1 / count))
     names = tuple(f"x{i}" for i in range(m))
-    return Posterior(names, law)
+    return Posterior(names, distribution)
 
 
 def test_estimated_weights_are_the_exact_ones_within_their_error(monkeypatch):

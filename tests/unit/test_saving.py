@@ -19,14 +19,14 @@ import pytest
 import svidag
 from svidag import io
 from svidag.data import Finding
-from svidag.inference.fitted import GuideLaw, NetworkLaw
-from svidag.inference.published import GaussianOrders, Published, Settings
 from svidag.io import archive
 from svidag.io.tree import Encoder, decode
 from svidag.io.types import TYPES
-from svidag.mechanisms.law import MechanismLaw
-from svidag.objective import Beliefs, Rows
-from svidag.posterior import DrawnGraphs, GraphLaw, Posterior
+from svidag.mechanisms.equations import ParameterDistribution
+from svidag.posterior import DrawnGraphs, GraphDistribution, Posterior
+from svidag.variational.algorithm import GaussianOrders, Published, Settings
+from svidag.variational.fitted import GuideGraphs, NetworkParameters
+from svidag.variational.published_bound import Beliefs, Rows
 
 NAMES = ("a b", "1", 'q"', "<script>")
 PRIOR = svidag.Prior(p=0.4, beliefs={("1", 'q"'): 0.9}, required=[("<script>", "1")])
@@ -65,8 +65,8 @@ def published(seed=0, **settings):
         orders = GaussianOrders(orders[0], orders[1])
     return Posterior(
         NAMES,
-        GuideLaw(networks, orders, beliefs),
-        NetworkLaw(networks, problem.scaling),
+        GuideGraphs(networks, orders, beliefs),
+        NetworkParameters(networks, problem.scaling),
         diagnostics={"settings": {"hidden": chosen.hidden}},
         problem=problem,
     )
@@ -131,13 +131,13 @@ def test_a_posterior_comes_back_as_it_was(name, tmp_path):
     assert posterior.save(path) == path
     loaded = svidag.load(path)
     assert loaded.names == posterior.names
-    assert type(loaded.law) is type(posterior.law)
+    assert type(loaded.graphs) is type(posterior.graphs)
     if name != "guide":  # spares two compilations: its draws come from the same networks
         assert loaded.edge_probabilities().equals(posterior.edge_probabilities())
     np.testing.assert_array_equal(loaded.sample(50, seed=3), posterior.sample(50, seed=3))
     assert loaded.log_evidence == posterior.log_evidence
-    if (log_p := posterior.law.log_probability(posterior.sample(5))) is not None:
-        np.testing.assert_array_equal(loaded.law.log_probability(posterior.sample(5)), log_p)
+    if (log_p := posterior.graphs.log_probability(posterior.sample(5))) is not None:
+        np.testing.assert_array_equal(loaded.graphs.log_probability(posterior.sample(5)), log_p)
     if name != "guide":
         assert same(loaded.diagnostics, posterior.diagnostics)
         assert type(loaded.mechanisms) is type(posterior.mechanisms)
@@ -180,18 +180,20 @@ def test_every_guide_of_the_published_preset_comes_back(settings, tmp_path):
     posterior = published(**settings)
     loaded = svidag.load(posterior.save(tmp_path / "run.svidag"))
     for mine, other in (
-        (loaded.law.networks, posterior.law.networks),
-        (loaded.law.orders, posterior.law.orders),
-        (loaded.law.beliefs, posterior.law.beliefs),
+        (loaded.graphs.networks, posterior.graphs.networks),
+        (loaded.graphs.orders, posterior.graphs.orders),
+        (loaded.graphs.beliefs, posterior.graphs.beliefs),
     ):
         assert trees_equal(mine, other)
     statics = [
-        (law.networks.mechanism.widths, law.networks.mechanism.condition)
-        for law in (loaded.law, posterior.law)
+        (distribution.networks.mechanism.widths, distribution.networks.mechanism.condition)
+        for distribution in (loaded.graphs, posterior.graphs)
     ]
     assert statics[0] == statics[1]
     draw = eqx.filter_jit(lambda edges: edges.sample(jr.key(2), jnp.arange(4.0)))
-    drawn = [draw(law.networks.edges) for law in (loaded.law, posterior.law)]
+    drawn = [
+        draw(distribution.networks.edges) for distribution in (loaded.graphs, posterior.graphs)
+    ]
     np.testing.assert_array_equal(*drawn)
 
 
@@ -205,8 +207,8 @@ def test_diagnostics_are_plain_data_after_loading(tmp_path):
         "finding": Finding("skew", ("a",), "column 'a' is skewed"),
         "not a number": float("nan"),
     }
-    law = DrawnGraphs(np.zeros((1, 2, 2), np.uint8), np.ones(1))
-    Posterior(("x", "y"), law, diagnostics=told).save(tmp_path / "run")
+    distribution = DrawnGraphs(np.zeros((1, 2, 2), np.uint8), np.ones(1))
+    Posterior(("x", "y"), distribution, diagnostics=told).save(tmp_path / "run")
     back = svidag.load(tmp_path / "run").diagnostics
     told = {**told, "finding": None}
     assert back["finding"] == Finding("skew", ("a",), "column 'a' is skewed")
@@ -216,7 +218,7 @@ def test_diagnostics_are_plain_data_after_loading(tmp_path):
     with pytest.raises(TypeError):
         back["new"] = 1  # read-only, as before
     with pytest.raises(ValueError, match=r"builtins.function cannot be saved"):
-        Posterior(("x", "y"), law, diagnostics={"a": hashlib.new}).save(tmp_path / "run")
+        Posterior(("x", "y"), distribution, diagnostics={"a": hashlib.new}).save(tmp_path / "run")
 
 
 def test_provenance_says_what_wrote_the_file_and_what_the_fit_was(tmp_path):
@@ -261,7 +263,7 @@ def test_saving_makes_directories_follows_links_and_keeps_the_usual_mode(tmp_pat
 
 
 def test_a_law_of_ones_own_cannot_be_saved_but_its_draws_can(tmp_path):
-    class Mine(GraphLaw):
+    class Mine(GraphDistribution):
         def sample(self, n, seed):
             return np.zeros((n, 2, 2), np.uint8)
 
@@ -356,7 +358,7 @@ def test_a_manifest_that_is_not_ours_is_refused(saved, change, reason):
     ],
 )
 def test_arrays_of_another_shape_or_type_are_refused(saved, name, value, reason):
-    rewrite(saved, lambda manifest: parts(manifest)["law"]["$object"][1].update({name: value}))
+    rewrite(saved, lambda manifest: parts(manifest)["graphs"]["$object"][1].update({name: value}))
     with pytest.raises(ValueError, match=reason):
         svidag.load(saved)
 
@@ -407,7 +409,7 @@ def test_a_zip_bomb_is_refused(saved):
 
 def test_networks_larger_than_their_file_are_refused():
     encoder = Encoder()
-    guide = encoder.encode(published().law.networks.edges)
+    guide = encoder.encode(published().graphs.networks.edges)
     for name, size in (("width", 10**9), ("blocks", 10**9), ("bins", 10**12), ("depth", 10**12)):
         larger = json.loads(json.dumps(guide))
         larger["$object"][1]["settings"][name] = size
@@ -416,11 +418,14 @@ def test_networks_larger_than_their_file_are_refused():
 
 
 def test_every_distribution_of_the_package_has_a_type():
-    for base in (GraphLaw, MechanismLaw):
-        for law in base.__subclasses__():
+    for base in (GraphDistribution, ParameterDistribution):
+        for distribution in base.__subclasses__():
             # A report wraps the distribution it reads for as long as it is made.
-            if law.__module__.startswith("svidag.") and "report" not in law.__module__:
-                assert f"{law.__module__}:{law.__name__}" in TYPES.values()
+            if (
+                distribution.__module__.startswith("svidag.")
+                and "report" not in distribution.__module__
+            ):
+                assert f"{distribution.__module__}:{distribution.__name__}" in TYPES.values()
 
 
 def test_a_large_table_is_kept_once_though_a_network_has_it_turned(tmp_path):

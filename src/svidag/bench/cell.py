@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from svidag import __version__, cores
+from svidag import __version__
 from svidag.bench.clock import Clock
 from svidag.bench.measures import MEASURES, Measure, Outcome
 from svidag.bench.methods import method, tuples
@@ -23,6 +23,7 @@ from svidag.bench.registry import find
 from svidag.bench.sources import SOURCES
 from svidag.datasets import content_seed
 from svidag.prior import Prior
+from svidag.run import cores
 
 LIBRARIES = ("jax", "numpy", "scipy", "numba", "equinox", "flowjax")
 

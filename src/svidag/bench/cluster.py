@@ -11,12 +11,12 @@ from typing import Any
 
 import psutil
 
-from svidag import cores
 from svidag.bench.cell import Cell
 from svidag.bench.process import in_process
 from svidag.bench.rows import Row
 from svidag.bench.schema import Source, Table
 from svidag.bench.study import Limits
+from svidag.run import cores
 
 CORES = cores.usable()
 

@@ -48,7 +48,7 @@ def told() -> Iterator[None]:
 
     2: the input is wrong; 1: the fit failed; 130: interrupted, with what was done saved.
     """
-    from svidag.inference.loop import FitError
+    from svidag.run.loop import FitError
 
     try:
         with warnings.catch_warnings():

@@ -71,7 +71,7 @@ def total_effect(
     >>> effect.draws.shape
     (100, 2)
     """
-    law = mechanisms(posterior)
+    distribution = mechanisms(posterior)
     if n == 1:
         raise ValueError("n must be at least 2: one graph says nothing about the spread")
     names = posterior.names
@@ -92,7 +92,9 @@ def total_effect(
     asked += [(names.index(name), value) for name, value in held.items()]
     doubts = cautions(posterior.problem, asked)
     warn(doubts)
-    draws, structure, error = draw_effects(posterior, law, Question(x, y, change, fixed), n, seed)
+    draws, structure, error = draw_effects(
+        posterior, distribution, Question(x, y, change, fixed), n, seed
+    )
     transforms = (None, None)
     if posterior.problem is not None:
         applied = posterior.problem.data.transforms
@@ -113,7 +115,7 @@ def interventional(posterior: Posterior, do: Any, n: Any = 1000, seed: int = 0) 
     >>> rows["x1"].tolist()
     [2.0, 2.0, 2.0]
     """
-    law = mechanisms(posterior)
+    distribution = mechanisms(posterior)
     if not isinstance(do, Mapping):
         raise ValueError(f"do must map variables to values; got {show(do)}")
     if not do:
@@ -124,5 +126,7 @@ def interventional(posterior: Posterior, do: Any, n: Any = 1000, seed: int = 0) 
     warn(cautions(posterior.problem, set_to))
     noise = np.random.default_rng([seed, STREAM]).standard_normal((len(graphs), 1, len(fixed)))
     free = np.repeat(np.isnan(fixed)[None], len(graphs), axis=0)
-    rows = law.draw(graphs, seed).propagate(np.broadcast_to(fixed, noise.shape), noise, free)
+    rows = distribution.draw(graphs, seed).propagate(
+        np.broadcast_to(fixed, noise.shape), noise, free
+    )
     return pd.DataFrame(rows[:, 0], columns=pd.Index(posterior.names, dtype=object))

@@ -11,12 +11,12 @@ import numpy as np
 from jaxtyping import Float
 
 from svidag.data.columns import closest, show
-from svidag.mechanisms.law import MechanismLaw
+from svidag.mechanisms.equations import ParameterDistribution
 from svidag.posterior import Posterior
 
 
-def mechanisms(posterior: Posterior) -> MechanismLaw:
-    """The law of the parameters, without which there is no answer."""
+def mechanisms(posterior: Posterior) -> ParameterDistribution:
+    """The distribution of the parameters, without which there is no answer."""
     if posterior.mechanisms is None:
         raise ValueError(
             "this posterior is over graphs alone: it has no mechanisms, so it cannot say what an "

@@ -10,8 +10,8 @@ from scipy.special import ndtri
 from scipy.stats import qmc
 
 from svidag.effects.question import Involved, Question, structures
-from svidag.mechanisms.law import Equations, MechanismLaw
-from svidag.mechanisms.linear_law import LinearLaw
+from svidag.mechanisms.equations import Equations, ParameterDistribution
+from svidag.mechanisms.linear_parameters import LinearParameters
 from svidag.posterior import Posterior
 
 PER_GRAPH = 2
@@ -31,7 +31,7 @@ STREAM = 103
 
 
 def draw_effects(
-    posterior: Posterior, law: MechanismLaw, question: Question, n: Any, seed: int
+    posterior: Posterior, distribution: ParameterDistribution, question: Question, n: Any, seed: int
 ) -> tuple[Float[np.ndarray, "n k"], Int[np.ndarray, " n"], float]:
     """τ of every graph and draw of its parameters, the structures, and the simulation's error."""
     graphs = posterior.sample(n, seed)
@@ -43,14 +43,14 @@ def draw_effects(
     nodes = Involved(*(np.repeat(part[reached], PER_GRAPH, axis=0) for part in everything))
     twice = np.repeat(graphs[reached], PER_GRAPH, axis=0)
     share, variance = float(reached.mean()), 0.0
-    if isinstance(law, LinearLaw):
+    if isinstance(distribution, LinearParameters):
         deciding = everything.moved
-        equations = law.draw(twice, seed, nodes.moved)
+        equations = distribution.draw(twice, seed, nodes.moved)
         slopes = equations.responses(question.cause, nodes.moved)
         found = question.change * slopes[:, question.effect]
     else:
         deciding = everything.relevant
-        equations = law.draw(twice, seed, nodes.relevant)
+        equations = distribution.draw(twice, seed, nodes.relevant)
         found, variance = simulate(equations, question, nodes, seed, share)
     draws[reached] = found.reshape(-1, PER_GRAPH)
     structure[reached] = 1 + structures(graphs[reached], deciding[reached])

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from svidag.exact.orders import OrderLaw, ParentWeights, parent_weights
-from svidag.exact.structures import StructureLaw, directions_alike, enumerated
-from svidag.mechanisms.collapsed import parameter_law
+from svidag.exact.orders import ExactOrders, ParentWeights, parent_weights
+from svidag.exact.structures import ExactStructures, directions_alike, enumerated
+from svidag.mechanisms.collapsed import parameter_distribution
 from svidag.mechanisms.linear import LinearGaussian
 from svidag.mechanisms.wide import WideNetwork
-from svidag.posterior import GraphLaw, Posterior
+from svidag.posterior import GraphDistribution, Posterior
 from svidag.prior import EdgePrior, Prior
 from svidag.problem import Problem
 
@@ -88,7 +88,7 @@ def posterior(
         model = WideNetwork.from_values(
             table.values, names, table.intervened, units=units, seed=seed
         )
-    law, log_evidence = _law(model.score_tables(), problem.prior, graph_weights)
+    distribution, log_evidence = _graphs(model.score_tables(), problem.prior, graph_weights)
     diagnostics = {
         "method": "exact",
         "mechanism": mechanism,
@@ -99,31 +99,33 @@ def posterior(
     }
     return Posterior(
         names,
-        law,
-        parameter_law(model, problem.scaling),
+        distribution,
+        parameter_distribution(model, problem.scaling),
         log_evidence=log_evidence,
         diagnostics=MappingProxyType(diagnostics),
         problem=problem,
     )
 
 
-def _law(scores: np.ndarray, edges: EdgePrior, graph_weights: str) -> tuple[GraphLaw, float]:
-    """The law of the graph and log p(D | knowledge)."""
+def _graphs(
+    scores: np.ndarray, edges: EdgePrior, graph_weights: str
+) -> tuple[GraphDistribution, float]:
+    """The distribution of the graph and log p(D | knowledge)."""
     weights = parent_weights(scores, edges)
     if graph_weights == "order":
-        law = OrderLaw.build(weights, edges.required)
-        return law, law.log_evidence
+        distribution = ExactOrders.build(weights, edges.required)
+        return distribution, distribution.log_evidence
     # Where the data say nothing, the same sums normalise the prior.
     silent = parent_weights(np.where(np.isfinite(scores), 0.0, -np.inf), edges)
-    law, log_total = _structure_law(weights, edges)
-    return law, log_total - _structure_law(silent, edges)[1]
+    distribution, log_total = _structures(weights, edges)
+    return distribution, log_total - _structures(silent, edges)[1]
 
 
-def _structure_law(weights: ParentWeights, edges: EdgePrior) -> tuple[GraphLaw, float]:
+def _structures(weights: ParentWeights, edges: EdgePrior) -> tuple[GraphDistribution, float]:
     if directions_alike(weights, edges.required):
         _check_size(weights.m, STRUCTURE_LIMIT, "the exact posterior with structure weights")
-        law = StructureLaw.build(weights)
-        return law, law.log_total
+        distribution = ExactStructures.build(weights)
+        return distribution, distribution.log_total
     _check_size(
         weights.m,
         ENUMERATION_LIMIT,

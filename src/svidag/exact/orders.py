@@ -23,7 +23,7 @@ from scipy.special import logsumexp
 
 from svidag.exact import subsets
 from svidag.graph import linear_extensions
-from svidag.posterior import GraphLaw
+from svidag.posterior import GraphDistribution
 from svidag.prior import EdgePrior
 from svidag.scores import subset_sums
 
@@ -77,7 +77,7 @@ def parent_weights(scores: Float[np.ndarray, "m subsets"], prior: EdgePrior) -> 
 
 
 @dataclass(frozen=True, eq=False)
-class OrderLaw(GraphLaw):
+class ExactOrders(GraphDistribution):
     """p(A | D) under uniform orders.
 
     Attributes
@@ -103,7 +103,7 @@ class OrderLaw(GraphLaw):
         return {**vars(self), "follow": subsets.without_own(self.follow)}
 
     @classmethod
-    def from_parts(cls, parts: Mapping[str, Any]) -> OrderLaw:
+    def from_parts(cls, parts: Mapping[str, Any]) -> ExactOrders:
         """What gave these parts."""
         weights, every = parts["weights"], (2 ** parts["weights"].m,)
         follow = subsets.with_own(parts["follow"])
@@ -112,7 +112,7 @@ class OrderLaw(GraphLaw):
         return cls(weights, follow, parts["before"], parts["after"], parts["log_evidence"])
 
     @classmethod
-    def build(cls, weights: ParentWeights, required: Bool[np.ndarray, "m m"]) -> OrderLaw:
+    def build(cls, weights: ParentWeights, required: Bool[np.ndarray, "m m"]) -> ExactOrders:
         """Run the forward and backward recursions."""
         follow = np.stack(
             [gap + subset_sums(sets) for sets, gap in zip(weights.sets, weights.gaps, strict=True)]

@@ -24,7 +24,7 @@ from scipy.special import logsumexp
 from svidag.exact import subsets
 from svidag.exact.orders import ParentWeights, log_consistent_orders
 from svidag.graph import all_dags, ancestors
-from svidag.posterior import DrawnGraphs, GraphLaw
+from svidag.posterior import DrawnGraphs, GraphDistribution
 from svidag.scores import subset_sums
 
 
@@ -104,7 +104,7 @@ class States:
 
 
 @dataclass(frozen=True, eq=False)
-class StructureLaw(GraphLaw):
+class ExactStructures(GraphDistribution):
     """p(A | D) with every graph counted once, for beliefs that treat both directions alike.
 
     Attributes
@@ -125,7 +125,7 @@ class StructureLaw(GraphLaw):
     log_total: float
 
     @classmethod
-    def build(cls, weights: ParentWeights) -> StructureLaw:
+    def build(cls, weights: ParentWeights) -> ExactStructures:
         """Sum backwards from the full set of nodes."""
         m = weights.m
         sums = np.stack([subset_sums(sets) for sets in weights.sets])

@@ -64,7 +64,7 @@ def to_networkx(
 
 
 def _table(posterior: Posterior, chosen: Bool[np.ndarray, "m m"]) -> pd.DataFrame:
-    p = posterior.law.edge_probabilities()
+    p = posterior.graphs.edge_probabilities()
     i, j = np.nonzero(chosen)
     ranked = np.argsort(-p[i, j], kind="stable")
     i, j = i[ranked], j[ranked]
@@ -92,7 +92,7 @@ def _chosen(
         return posterior.consensus().graph.to_numpy() == 1
     if isinstance(threshold, bool) or not 0 < threshold <= 1:
         raise ValueError(f"threshold must be a probability above 0; got {threshold!r}")
-    return posterior.law.edge_probabilities() >= threshold
+    return posterior.graphs.edge_probabilities() >= threshold
 
 
 def _given(posterior: Posterior, graph: pd.DataFrame) -> Bool[np.ndarray, "m m"]:

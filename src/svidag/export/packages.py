@@ -46,7 +46,7 @@ def _groups(posterior: Posterior, n: int, seed: int) -> list[tuple[str, dict, di
     names = np.array(posterior.names, dtype=object)
     pairs, ends = ("cause", "effect"), {"cause": names, "effect": names}
     draws = posterior.sample(n, seed)
-    edges = posterior.law.edge_probabilities()
+    edges = posterior.graphs.edge_probabilities()
     # Draws are independent and particles are no chain: there is nothing to compute an R-hat from.
     groups: list[tuple[str, dict, dict]] = [
         (

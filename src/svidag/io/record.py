@@ -107,7 +107,7 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
             "format": manifest["version"],
             "provenance": manifest["provenance"],
             "names": decode(parts["names"], {}),
-            "graphs": parts["law"]["$object"][0],
+            "graphs": parts["graphs"]["$object"][0],
             "mechanisms": None if mechanisms is None else mechanisms["$object"][0],
         }
 

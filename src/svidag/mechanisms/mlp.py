@@ -23,8 +23,8 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from svidag import noise
-from svidag.elementary import softplus
+from svidag.kernels import noise
+from svidag.kernels.elementary import softplus
 
 __all__ = ["MLPMechanism", "NodeKL", "ParameterGuide", "Parameters"]
 

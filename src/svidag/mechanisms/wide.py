@@ -35,8 +35,8 @@ from jaxtyping import Bool, Float, Int
 from scipy.special import gammaln
 from threadpoolctl import ThreadpoolController
 
-from svidag import cores
 from svidag.data import row_groups
+from svidag.run import cores
 
 PRECISIONS = (0.25, 1.0, 4.0)
 """Prior precisions λ of the output weights, relative to the noise: equally likely beforehand."""

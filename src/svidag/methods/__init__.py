@@ -8,11 +8,11 @@ from numbers import Integral
 from types import MappingProxyType
 from typing import Any
 
-from svidag.inference.deadline import Deadline
-from svidag.inference.reweight import structure_weighted
 from svidag.posterior import Posterior
+from svidag.posterior.structure_weights import structure_weighted
 from svidag.prior import Prior
 from svidag.problem import Problem, checkpoint_path
+from svidag.run.deadline import Deadline
 
 __all__ = ["METHODS", "fit"]
 

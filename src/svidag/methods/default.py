@@ -17,23 +17,23 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from svidag.inference.cautions import SettingWarning
-from svidag.inference.chains import Schedule
-from svidag.inference.checkpoint import Checkpoint, resumable
-from svidag.inference.deadline import Deadline
-from svidag.inference.growth import GrowthSettings
-from svidag.inference.guided import Settings
-from svidag.inference.progress import meter
-from svidag.mechanisms.collapsed import parameter_law
+from svidag.mechanisms.collapsed import parameter_distribution
 from svidag.mechanisms.linear import LinearGaussian
 from svidag.mechanisms.local import FamilyScores
 from svidag.mechanisms.wide import WideNetwork
 from svidag.methods import guided, summed, tabulated
 from svidag.methods.choice import Choice, choose
-from svidag.methods.stages import Stages
 from svidag.methods.task import Found, Task
 from svidag.posterior import Posterior
 from svidag.problem import Problem
+from svidag.run.cautions import SettingWarning
+from svidag.run.checkpoint import Checkpoint, resumable
+from svidag.run.deadline import Deadline
+from svidag.run.progress import meter
+from svidag.run.stages import Stages
+from svidag.samplers.order_chains import Schedule
+from svidag.search.growth import GrowthSettings
+from svidag.variational.node_inference import Settings
 
 MECHANISMS = ("linear", "nonlinear")
 EDGES = ("table", "flow", "mean-field")
@@ -117,8 +117,8 @@ def fit(
     }
     return Posterior(
         problem.data.names,
-        found.law,
-        parameter_law(model, problem.scaling),
+        found.distribution,
+        parameter_distribution(model, problem.scaling),
         diagnostics=MappingProxyType(diagnostics),
         log_evidence=found.log_evidence,
         problem=problem,

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from svidag.inference.cautions import ConvergenceWarning
-from svidag.inference.convergence import (
+from svidag.run.cautions import ConvergenceWarning
+from svidag.run.convergence import (
     Agreement,
     effective_count,
     effective_size,
     half_disagreement,
 )
-from svidag.inference.growth import GrowthSettings
+from svidag.search.growth import GrowthSettings
 
 APART = 0.1
 """Halves of the chains that differ by more than this deserve a warning."""

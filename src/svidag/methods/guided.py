@@ -8,9 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from svidag.inference.checkpoint import arrays_of, with_arrays
-from svidag.inference.guided import Begun, Collected, Guided, Sampling, Settings, Training
-from svidag.inference.order_law import VisitedGraphs
 from svidag.mechanisms.local import CachedScores, LocalScores
 from svidag.methods.figures import (
     AGREEMENT,
@@ -21,6 +18,9 @@ from svidag.methods.figures import (
 )
 from svidag.methods.ladder import ladder
 from svidag.methods.task import Found, Task
+from svidag.run.checkpoint import arrays_of, with_arrays
+from svidag.samplers.sampled_graphs import VisitedGraphs
+from svidag.variational.node_inference import Begun, Collected, Guided, Sampling, Settings, Training
 
 _GUIDED = frozenset(f.name for f in dataclasses.fields(Settings)) - {"guide", "enough"}
 SETTINGS = _GUIDED | AGREEMENT

@@ -11,16 +11,16 @@ from typing import Any
 import jax
 import numpy as np
 
-from svidag.inference.checkpoint import Checkpoint
-from svidag.inference.convergence import Plateau
-from svidag.inference.deadline import Deadline
-from svidag.inference.fitted import GuideLaw, NetworkLaw
-from svidag.inference.loop import Schedule, run
-from svidag.inference.progress import meter
-from svidag.inference.published import Published, Settings
-from svidag.objective import Beliefs, Rows
 from svidag.posterior import Posterior
 from svidag.problem import Problem
+from svidag.run.checkpoint import Checkpoint
+from svidag.run.convergence import Plateau
+from svidag.run.deadline import Deadline
+from svidag.run.loop import Schedule, run
+from svidag.run.progress import meter
+from svidag.variational.algorithm import Published, Settings
+from svidag.variational.fitted import GuideGraphs, NetworkParameters
+from svidag.variational.published_bound import Beliefs, Rows
 
 FIGURES = (("bound", "ELBO"), ("edges", "edges"))
 
@@ -68,8 +68,8 @@ def fit(
     }
     return Posterior(
         problem.data.names,
-        GuideLaw(networks, outcome.state.orders, algorithm.beliefs),
-        NetworkLaw(networks, problem.scaling),
+        GuideGraphs(networks, outcome.state.orders, algorithm.beliefs),
+        NetworkParameters(networks, problem.scaling),
         diagnostics=MappingProxyType(diagnostics),
         problem=problem,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from svidag.exact.orders import OrderLaw, parent_weights
+from svidag.exact.orders import ExactOrders, parent_weights
 from svidag.mechanisms.linear import LinearGaussian
 from svidag.mechanisms.wide import WideNetwork
 from svidag.methods.task import Found, Task
@@ -25,6 +25,8 @@ def run(task: Task) -> Found:
     """Score all parent sets and sum over all orders."""
     task.report("scoring all parent sets", 0, None)
     prior = task.problem.prior
-    law = OrderLaw.build(parent_weights(task.scores.score_tables(), prior), prior.required)
+    distribution = ExactOrders.build(
+        parent_weights(task.scores.score_tables(), prior), prior.required
+    )
     figures = {"edges": "all orders", "status": "exact"}
-    return Found(law, figures, {"edges": "table"}, law.log_evidence)
+    return Found(distribution, figures, {"edges": "table"}, distribution.log_evidence)

@@ -7,16 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from svidag.inference.chains import OrderChains, Schedule, run_chains
-from svidag.inference.growth import Grower, GrowthSettings
-from svidag.inference.order_law import OrderLaw
-from svidag.inference.tabulated import (
-    Tabulated,
-    chain_starts,
-    grow_halves,
-    join,
-    look_outside,
-)
 from svidag.mechanisms.gaussian_blocks import GaussianBlocks
 from svidag.mechanisms.linear import LinearGaussian
 from svidag.mechanisms.local import CachedScores, FamilyScores, LocalScores
@@ -29,8 +19,18 @@ from svidag.methods.figures import (
 )
 from svidag.methods.ladder import ladder
 from svidag.methods.task import Found, Task
+from svidag.samplers.order_chains import OrderChains, Schedule, run_chains
+from svidag.samplers.sampled_graphs import SampledOrders
 from svidag.scores import CountedScores, ParentSets, Weigher, shares
 from svidag.scores.tables import MOST_LAID_OUT
+from svidag.search.growth import Grower, GrowthSettings
+from svidag.search.halves import (
+    Tabulated,
+    chain_starts,
+    grow_halves,
+    join,
+    look_outside,
+)
 
 MANY = 30
 """Variables from which tables leave more out, for else they would be large and slow."""
@@ -88,10 +88,12 @@ def run(task: Task, settings: dict[str, Any]) -> Found:
             break
     if not checked:  # what was found last has not been looked beyond
         made = dataclasses.replace(made, settled=False)
-    law = OrderLaw(made.tables, np.concatenate(list(chains.orders)), chains.edges.mean(axis=0))
+    distribution = SampledOrders(
+        made.tables, np.concatenate(list(chains.orders)), chains.edges.mean(axis=0)
+    )
     figures = {"edges": "table", **_figures(task, made, chains, schedule)}
     warn_of_doubts(figures)
-    return Found(law, figures, _chosen(schedule, growth))
+    return Found(distribution, figures, _chosen(schedule, growth))
 
 
 def _keep(task: Task, stage: str, **state: Any) -> None:

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from svidag.inference.checkpoint import Checkpoint, Saved
-from svidag.inference.deadline import Deadline
 from svidag.mechanisms.linear import LinearGaussian
 from svidag.mechanisms.wide import WideNetwork
-from svidag.posterior import GraphLaw
+from svidag.posterior import GraphDistribution
 from svidag.problem import Problem
+from svidag.run.checkpoint import Checkpoint, Saved
+from svidag.run.deadline import Deadline
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,12 +57,12 @@ class Task:
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """The law of the graph, what the engine reports about it, and the settings it used.
+    """The distribution of the graph, what the engine reports about it, and the settings it used.
 
-    Where the law is exact, also log p(D | knowledge).
+    Where the distribution is exact, also log p(D | knowledge).
     """
 
-    law: GraphLaw
+    distribution: GraphDistribution
     figures: Mapping[str, Any]
     settings: Mapping[str, Any]
     log_evidence: float | None = None

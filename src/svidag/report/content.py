@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, UInt8
 
-from svidag.posterior import GraphLaw, Posterior
+from svidag.posterior import GraphDistribution, Posterior
 from svidag.report import sections
 from svidag.report.effects import Effects, effects
 from svidag.report.figures import percent
@@ -61,21 +61,21 @@ class Content:
 
 
 @dataclass(frozen=True, eq=False)
-class Asked(GraphLaw):
-    """A law that remembers its answers: some compile or sum for seconds to give one.
+class Asked(GraphDistribution):
+    """A distribution that remembers its answers: some compile or sum for seconds to give one.
 
     Examples
     --------
     >>> from svidag.posterior import DrawnGraphs
-    >>> law = Asked(DrawnGraphs(np.zeros((1, 2, 2), dtype=np.uint8), np.ones(1)))
-    >>> law.sample(3, seed=0) is law.sample(3, seed=0)
+    >>> distribution = Asked(DrawnGraphs(np.zeros((1, 2, 2), dtype=np.uint8), np.ones(1)))
+    >>> distribution.sample(3, seed=0) is distribution.sample(3, seed=0)
     True
     """
 
-    law: GraphLaw
+    distribution: GraphDistribution
 
     def sample(self, n: int, seed: int) -> UInt8[np.ndarray, "n m m"]:
-        """The draws of the law."""
+        """The draws of the distribution."""
         return self._sample(n, seed)
 
     def edge_probabilities(self) -> Float[np.ndarray, "m m"]:
@@ -84,20 +84,20 @@ class Asked(GraphLaw):
 
     def log_probability(self, graphs: UInt8[np.ndarray, "S m m"]) -> Float[np.ndarray, " S"] | None:
         """log P(A), not remembered."""
-        return self.law.log_probability(graphs)
+        return self.distribution.log_probability(graphs)
 
     @cached_property
     def _sample(self) -> Callable[[int, int], np.ndarray]:
-        return cache(self.law.sample)
+        return cache(self.distribution.sample)
 
     @cached_property
     def _edges(self) -> np.ndarray:
-        return self.law.edge_probabilities()
+        return self.distribution.edge_probabilities()
 
 
 def content(posterior: Posterior) -> Content:
-    """Ask the posterior everything, and its law once."""
-    posterior = dataclasses.replace(posterior, law=Asked(posterior.law))
+    """Ask the posterior everything, and its distribution once."""
+    posterior = dataclasses.replace(posterior, graphs=Asked(posterior.graphs))
     edges = posterior.edge_probabilities().to_numpy()
     problem, classes = posterior.problem, posterior.cpdag()
     return Content(

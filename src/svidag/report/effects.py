@@ -16,9 +16,9 @@ from jaxtyping import Bool, Float
 
 from svidag.effects import even_noise, observed_range
 from svidag.graph import ancestors
-from svidag.mechanisms.law import Equations
-from svidag.mechanisms.linear_law import LinearEquations
-from svidag.posterior import DRAWS, Posterior
+from svidag.mechanisms.equations import Equations
+from svidag.mechanisms.linear_parameters import LinearEquations
+from svidag.posterior.posterior import DRAWS, Posterior
 
 GRAPHS = 1000
 """Draws behind linear effects."""
@@ -66,13 +66,13 @@ def effects(posterior: Posterior, seed: int = 0) -> Effects | None:
     >>> found.mean.shape
     (4, 4)
     """
-    law, problem = posterior.mechanisms, posterior.problem
-    if law is None or problem is None:
+    distribution, problem = posterior.mechanisms, posterior.problem
+    if distribution is None or problem is None:
         return None
     at, change = _usual(posterior)
     n = GRAPHS if posterior.diagnostics.get("mechanism") == "linear" else SIMULATED
     graphs = posterior.sample(DRAWS, seed)[:n]
-    equations, reached = law.draw(graphs, seed), ancestors(graphs)
+    equations, reached = distribution.draw(graphs, seed), ancestors(graphs)
     if isinstance(equations, LinearEquations):
         draws = equations.total_effects() * change[:, None]
     else:

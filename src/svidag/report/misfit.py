@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.stats import chi2, kurtosis, skew
 
-from svidag.mechanisms.law import MechanismLaw
+from svidag.mechanisms.equations import ParameterDistribution
 from svidag.posterior import Posterior
 from svidag.problem import Problem
 
@@ -75,7 +75,9 @@ def misfit(posterior: Posterior) -> Misfit:
     return Misfit(tuple(rough), tuple(bent))
 
 
-def _rough_noise(posterior: Posterior, law: MechanismLaw, problem: Problem) -> tuple[str, ...]:
+def _rough_noise(
+    posterior: Posterior, distribution: ParameterDistribution, problem: Problem
+) -> tuple[str, ...]:
     """Variables whose residual from one draw of their equation is far from Gaussian."""
     values = problem.data.values
     if problem.scaling is not None:
@@ -84,7 +86,7 @@ def _rough_noise(posterior: Posterior, law: MechanismLaw, problem: Problem) -> t
     rows, m = slice(None, None, -(-len(values) // FOLLOWED)), len(graph)
     alone = np.eye(m, dtype=bool)  # copy j of the graph answers for variable j alone
     given = np.repeat(values[None, rows], m, axis=0)
-    equations = law.draw(np.repeat(graph[None], m, axis=0), 0, alone)
+    equations = distribution.draw(np.repeat(graph[None], m, axis=0), 0, alone)
     expected = equations.propagate(given, np.zeros(given.shape), alone)
     left = np.diagonal(given - expected, axis1=0, axis2=2)
     free = ~problem.data.intervened[rows]

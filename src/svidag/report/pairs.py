@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float
 
 from svidag.data import row_groups
 from svidag.graph import cpdags
-from svidag.posterior import DRAWS, ClassProbabilities, Posterior
+from svidag.posterior.posterior import DRAWS, ClassProbabilities, Posterior
 from svidag.problem import Problem
 
 SURE = 0.9

@@ -1,1 +1,0 @@
-"""Moving orders and training guides: the algorithms, the one loop and what surrounds it."""

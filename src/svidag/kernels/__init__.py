@@ -1,0 +1,1 @@
+"""Code written for the CPU's sake; each module says what it gains."""

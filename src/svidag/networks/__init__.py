@@ -1,0 +1,1 @@
+"""Neural building blocks: conditional flows and the layers they are made of."""

@@ -1,0 +1,1 @@
+"""Orders of the variables: masks, permutations and their relaxations."""

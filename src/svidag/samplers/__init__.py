@@ -1,0 +1,1 @@
+"""Samplers: Markov chains over orders, Stein particles."""

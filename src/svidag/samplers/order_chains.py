@@ -1,0 +1,325 @@
+"""Markov chains over orders of the variables, with every parent set summed out.
+
+Given an order, the parents of j lie among its predecessors U_j, and p(D | order) = Π_j exp F_j(U_j)
+(:mod:`svidag.scores`). Orders are uniform a priori, so this product is the target. Each chain is
+the last level of a ladder of replicas (:mod:`svidag.samplers.relocation`).
+
+Chains run in segments. After each one, orders and edge probabilities so far decide whether to go
+on (:mod:`svidag.run.convergence`). A segment's randomness depends on the seed, the chain and
+the segment's number alone, so a run that was cut off goes on from its last segment as if nothing
+had happened.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int, UInt8
+
+from svidag.graph.extension import draw_linear_extensions
+from svidag.prior import EdgePrior
+from svidag.run import cores
+from svidag.run.convergence import Agreement
+from svidag.samplers import relocation as relocate
+from svidag.samplers.relocation import MOVES
+from svidag.scores import ScoreTables
+from svidag.scores.lookup import compiled_tables, draw_sets
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How the chains move and for how long. A sweep is m moves at each level of the ladder.
+
+    Attributes
+    ----------
+    chains
+        Independent chains, each from its own random orders.
+    levels, flattest
+        Replicas of a chain, and the power of the target at the first; powers rise geometrically.
+    burn_in
+        Sweeps thrown away.
+    orders
+        Orders kept from each chain at most: the budget.
+    look
+        Orders kept from each chain between two looks at whether it is enough.
+    thin
+        Sweeps from one kept order to the next.
+    enough
+        When chains may end before the budget does.
+    moves
+        ``"relocation"`` gives a node any place, ``"swap"`` its own or the next, and ``"none"``
+        leaves all orders where they began, so that they come from the prior.
+    power
+        The power of p(D | order) that is the target: 1 for the posterior.
+    """
+
+    chains: int = 4
+    levels: int = 4
+    flattest: float = 0.1
+    burn_in: int = 200
+    orders: int = 1000
+    look: int = 100
+    thin: int = 10
+    enough: Agreement = field(default_factory=Agreement)
+    moves: str = "relocation"
+    power: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name in ("chains", "levels", "orders", "look", "thin"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1; got {getattr(self, name)}")
+        if not 0 < self.flattest <= 1:
+            raise ValueError(f"flattest must be in (0, 1]; got {self.flattest}")
+        if self.moves not in MOVES:
+            raise ValueError(f"moves must be one of {list(MOVES)}; got {self.moves!r}")
+
+    @property
+    def powers(self) -> Float[np.ndarray, " levels"]:
+        """The power of p(D | order) at each level."""
+        if self.levels == 1:
+            return np.array([self.power])
+        return self.power * np.geomspace(self.flattest, 1.0, self.levels)
+
+    @property
+    def sweeps(self) -> int:
+        """Sweeps of all chains together, if the budget is used up."""
+        return self.chains * (self.burn_in + self.orders * self.thin)
+
+
+@dataclass(frozen=True, eq=False)
+class OrderChains:
+    """What the chains collected so far, and where they stand.
+
+    Attributes
+    ----------
+    orders
+        Kept orders, causes first.
+    log_evidence
+        log p(D | order) of each kept order.
+    edge_sums
+        For each chain, the sum of P(i → j | order, D) over all its sweeps.
+    moves
+        How many moves changed the order, by chain.
+    exchanges
+        How many exchanges each pair of neighbouring levels made.
+    replicas
+        The present orders of all levels.
+    sweeps
+        Sweeps of each chain since burn-in.
+    """
+
+    orders: Int[np.ndarray, "chains S m"]
+    log_evidence: Float[np.ndarray, "chains S"]
+    edge_sums: Float[np.ndarray, "chains m m"]
+    moves: Int[np.ndarray, " chains"]
+    exchanges: Int[np.ndarray, "chains levels"]
+    replicas: Int[np.ndarray, "chains levels m"]
+    sweeps: int
+
+    @property
+    def kept(self) -> int:
+        """Orders kept from each chain."""
+        return self.orders.shape[1]
+
+    @property
+    def edges(self) -> Float[np.ndarray, "chains m m"]:
+        """For each chain, the mean of P(i → j | order, D) over its sweeps (Rao–Blackwell)."""
+        return self.edge_sums / max(self.sweeps, 1)
+
+    @property
+    def moved(self) -> Float[np.ndarray, " chains"]:
+        """The share of moves that changed the order, by chain."""
+        return self.moves / max(self.sweeps * self.orders.shape[2], 1)
+
+    @property
+    def exchanged(self) -> Float[np.ndarray, " pairs"]:
+        """The share of exchanges accepted between neighbouring levels, flattest first."""
+        return 2 * self.exchanges.mean(axis=0)[:-1] / max(self.sweeps, 1)
+
+    def enough(self, rule: Agreement) -> bool:
+        """Whether the chains may end."""
+        return self.kept > 0 and rule.reached(self.edges, self.log_evidence)
+
+    def followed_by(self, later: OrderChains) -> OrderChains:
+        """Both together, as one run."""
+        return OrderChains(
+            np.concatenate([self.orders, later.orders], axis=1),
+            np.concatenate([self.log_evidence, later.log_evidence], axis=1),
+            self.edge_sums + later.edge_sums,
+            self.moves + later.moves,
+            self.exchanges + later.exchanges,
+            later.replicas,
+            self.sweeps + later.sweeps,
+        )
+
+
+Keep = Callable[[OrderChains], None]
+"""Is given what there is after each segment."""
+
+
+def run_chains(
+    tables: ScoreTables,
+    prior: EdgePrior,
+    schedule: Schedule,
+    *,
+    seed: int | Sequence[int],
+    starts: Int[np.ndarray, "chains m"] | None = None,
+    report: Callable[[int], None] | None = None,
+    keep: Keep | None = None,
+    estimate: Callable[[float], None] | None = None,
+    begun: OrderChains | None = None,
+    stop: Callable[[], bool] | None = None,
+) -> OrderChains:
+    """Run independent chains over orders, as many at once as there are cores.
+
+    Chains begin at `starts`, or at random orders. `report` is given the number of finished sweeps,
+    summed over chains. `begun` is what a call with the same other arguments gave to `keep` before
+    it was cut off. `estimate` is given, after burn-in, the seconds that the budget could take at
+    most. `stop` is asked after each segment whether time is up.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from svidag.prior import Prior
+    >>> from svidag.scores import NodeTable, ScoreTables
+    >>> masks = np.array([0, 1])
+    >>> a, b = (NodeTable(np.array([i]), masks, np.array([0.0, 9.0])) for i in (1, 0))
+    >>> beliefs = Prior().bind("ab")
+    >>> tables = ScoreTables.of([a, b], beliefs)
+    >>> chains = run_chains(tables, beliefs, Schedule(chains=2, orders=50), seed=0)
+    >>> bool(chains.edges.mean(axis=0).sum() > 0.99)
+    True
+    """
+    ladder = _Ladder(tables, schedule, seed, report or (lambda sweeps: None))
+    began = time.perf_counter()
+    chains = begun or ladder.burn_in(prior, starts)
+    if estimate is not None and begun is None and schedule.burn_in:
+        seconds = (time.perf_counter() - began) / schedule.burn_in
+        estimate(seconds * schedule.orders * schedule.thin)
+    while chains.kept < schedule.orders and not chains.enough(schedule.enough):
+        chains = chains.followed_by(ladder.segment(chains))
+        if keep is not None:
+            keep(chains)
+        if stop is not None and stop():
+            break
+    return chains
+
+
+def draw_graphs(
+    tables: ScoreTables, orders: Int[np.ndarray, "S m"], *, seed: int
+) -> UInt8[np.ndarray, "S m m"]:
+    """For each order, draw every node's parents from their exact conditional.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from svidag.prior import Prior
+    >>> from svidag.scores import NodeTable, ScoreTables
+    >>> masks = np.array([0, 1])
+    >>> a, b = (NodeTable(np.array([i]), masks, np.array([0.0, 9.0])) for i in (1, 0))
+    >>> tables = ScoreTables.of([a, b], Prior().bind("ab"))
+    >>> bool(draw_graphs(tables, np.array([[1, 0]] * 9), seed=0)[:, 0, 1].any())
+    False
+    """
+    uniforms = np.random.default_rng([seed, 2]).random(orders.shape)
+    drawn = np.zeros(orders.shape, dtype=np.int64)
+    arrays = compiled_tables(tables)
+    for j in range(tables.m):
+        draw_sets(
+            j,
+            orders.astype(np.int64),
+            *tables.nodes[j].by_weight(),
+            arrays,
+            uniforms[:, j],
+            drawn[:, j],
+        )
+    return (drawn[:, None, :] & tables.bits > 0).astype(np.uint8)
+
+
+class _Ladder:
+    """Moves all chains from segment to segment."""
+
+    def __init__(
+        self,
+        tables: ScoreTables,
+        schedule: Schedule,
+        seed: int | Sequence[int],
+        report: Callable[[int], None],
+    ) -> None:
+        self._tables, self._schedule, self._report = tables, schedule, report
+        self._seed = [seed] if isinstance(seed, int) else [*seed]
+        # Each chain remembers sums of its own, so that threads do not share what they write.
+        self._compiled = [compiled_tables(tables) for _ in range(schedule.chains)]
+        self._done = np.zeros(schedule.chains, dtype=np.int64)
+
+    def burn_in(self, prior: EdgePrior, starts: Int[np.ndarray, "chains m"] | None) -> OrderChains:
+        """Chains after their first sweeps, with nothing kept yet."""
+        s, m = self._schedule, self._tables.m
+        if starts is None:
+            rng = np.random.default_rng([*self._seed, 0])
+            replicas = draw_linear_extensions(prior.required, s.chains * s.levels, rng)
+        else:
+            replicas = np.repeat(starts, s.levels, axis=0)
+        blank = OrderChains(
+            np.empty((s.chains, 0, m), dtype=np.int64),
+            np.empty((s.chains, 0)),
+            np.zeros((s.chains, m, m)),
+            np.zeros(s.chains, dtype=np.int64),
+            np.zeros((s.chains, s.levels), dtype=np.int64),
+            replicas.reshape(s.chains, s.levels, m).astype(np.int64),
+            0,
+        )
+        if s.burn_in == 0:
+            return blank
+        steps = -(-s.burn_in // s.thin)
+        return replace(blank, replicas=self._parallel(blank, 0, steps).replicas)
+
+    def segment(self, chains: OrderChains) -> OrderChains:
+        """What the next segment of every chain collects."""
+        s, kept = self._schedule, chains.kept
+        self._done[:] = s.burn_in + chains.sweeps
+        return self._parallel(chains, 1 + kept // s.look, min(s.look, s.orders - kept))
+
+    def _parallel(self, chains: OrderChains, number: int, steps: int) -> OrderChains:
+        """Every chain `steps` orders further, as many chains at once as there are cores."""
+
+        def single(c: int) -> tuple[Any, ...]:
+            rng = np.random.default_rng([*self._seed, 1, c, number])
+            return self._advance(c, chains.replicas[c].copy(), rng, steps)
+
+        with ThreadPoolExecutor(cores.usable()) as pool:
+            parts = list(pool.map(single, range(self._schedule.chains)))
+        stacked = (np.stack(part) for part in zip(*parts, strict=True))
+        return OrderChains(*stacked, sweeps=steps * self._schedule.thin)
+
+    def _advance(
+        self, c: int, replicas: np.ndarray, rng: np.random.Generator, steps: int
+    ) -> tuple[Any, ...]:
+        s, (levels, m) = self._schedule, replicas.shape
+        orders = np.empty((steps, m), dtype=np.int64)
+        edges, moved = np.zeros((m, m)), np.zeros(1, dtype=np.int64)
+        exchanged = np.zeros(levels, dtype=np.int64)
+        room = self._compiled[c].room()
+        for step in range(steps):
+            uniforms, swaps = rng.random((s.thin, levels, m, 2)), rng.random((s.thin, levels))
+            relocate.sweep(
+                MOVES.index(s.moves),
+                replicas,
+                self._compiled[c],
+                s.powers,
+                uniforms,
+                swaps,
+                edges,
+                moved,
+                exchanged,
+                room,
+            )
+            orders[step] = replicas[-1]
+            self._done[c] += s.thin
+            self._report(int(self._done.sum()))
+        return orders, self._tables.log_evidence(orders), edges, moved.sum(), exchanged, replicas

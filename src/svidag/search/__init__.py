@@ -1,0 +1,1 @@
+"""Searches for the parent sets that matter, over all variables."""

@@ -1,0 +1,1 @@
+"""Structured variational inference: guides, bounds and the algorithms that train them."""

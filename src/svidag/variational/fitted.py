@@ -1,0 +1,156 @@
+"""What Algorithm 1 leaves behind: graphs from particles and flow, parameters from the hypernetwork.
+
+A draw is r from the particles, γ from the flow given r, hard edges 1[γ + R > 0] and the hard mask;
+nothing is tempered, reweighted or thresholded afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, UInt8
+
+from svidag.data import Scaling
+from svidag.kernels import noise
+from svidag.mechanisms.equations import ParameterDistribution
+from svidag.orders.relaxation import hard_mask
+from svidag.posterior import GraphDistribution
+from svidag.run.loop import COMPILER
+from svidag.variational.algorithm import GaussianOrders, feasible_potentials
+from svidag.variational.guide import BernoulliGuide, EdgeGuide
+from svidag.variational.network_equations import NetworkEquations, draw_parameters
+from svidag.variational.published_bound import Beliefs, Networks
+
+CHUNK = 500  # graphs drawn per compiled call
+AVERAGED = 4000  # draws of (r, γ) behind the edge probabilities
+ORDER_TRIES = 200  # rounds of redrawing orders that a required edge rules out
+_STREAM = 1 << 30  # keeps draws of parameters apart from those of graphs, which share the seed
+
+
+@dataclass(frozen=True, eq=False)
+class GuideGraphs(GraphDistribution):
+    """q(A): the distribution over graphs that the fitted guide draws from."""
+
+    networks: Networks
+    orders: Float[Array, "K m"] | GaussianOrders
+    beliefs: Beliefs
+
+    def sample(self, n: int, seed: int) -> UInt8[np.ndarray, "n m m"]:
+        """Independent draws of A = B ⊙ M(r)."""
+        return np.concatenate([np.asarray(drawn.graphs) for drawn in self._chunks(n, seed)])[:n]
+
+    def edge_probabilities(self) -> Float[np.ndarray, "m m"]:
+        """The mean of σ(γ) ⊙ M(r) over draws of r and γ, which spares the noise of the edges."""
+        chunks = (np.asarray(drawn.probabilities, float) for drawn in self._chunks(AVERAGED, 0))
+        return np.mean([chunk.mean(axis=0) for chunk in chunks], axis=0)
+
+    def log_probability(self, graphs: UInt8[np.ndarray, "S m m"]) -> None:
+        """Not available: a graph's probability sums over all logits and orders."""
+
+    def _chunks(self, n: int, seed: int) -> Iterator[Drawn]:
+        for chunk in range(-(-n // CHUNK)):
+            rng = np.random.default_rng([seed, chunk])
+            key = rng.integers(2**32, size=2, dtype=np.uint32)
+            orders = jnp.asarray(self._draw_orders(rng))
+            yield _draw(self.networks.edges, self.beliefs, orders, jnp.asarray(key))
+
+    def _draw_orders(self, rng: np.random.Generator) -> Float[np.ndarray, "chunk m"]:
+        if not isinstance(self.orders, GaussianOrders):
+            return np.asarray(self.orders)[rng.integers(len(self.orders), size=CHUNK)]
+        mean, spread = (np.asarray(x) for x in (self.orders.mean, self.orders.scale))
+        required = np.asarray(self.beliefs.required)
+        orders = np.empty((0, len(mean)), np.float32)
+        for _ in range(ORDER_TRIES):
+            more = mean + spread * rng.standard_normal((CHUNK, len(mean)), np.float32)
+            possible = (~required | (more[:, :, None] > more[:, None, :])).all(axis=(1, 2))
+            orders = np.concatenate([orders, more[possible]])[:CHUNK]
+            if len(orders) == CHUNK:
+                return orders
+        last = mean + spread * rng.standard_normal((CHUNK - len(orders), len(mean)), np.float32)
+        return np.concatenate([orders, feasible_potentials(last, required)])
+
+
+class Drawn(NamedTuple):
+    """Graphs, and the probability of each of their edges given r and γ."""
+
+    graphs: UInt8[Array, "S m m"]
+    probabilities: Float[Array, "S m m"]
+
+
+@eqx.filter_jit(compiler_options=COMPILER)  # pyright: ignore[reportCallIssue]
+def _draw(guide: EdgeGuide | BernoulliGuide, beliefs: Beliefs, r: Array, key_data: Array) -> Drawn:
+    key = jax.random.wrap_key_data(key_data, impl="threefry2x32")
+    key_logits, key_edges = noise.split(key, 2)
+    gamma = jax.vmap(guide.sample)(noise.split(key_logits, len(r)), r)
+    mask = hard_mask(r)
+    present = (gamma + noise.logistic(key_edges, gamma.shape) > 0).astype(mask.dtype)
+    graphs = beliefs.edges(present, mask).astype(jnp.uint8)
+    return Drawn(graphs, beliefs.edges(jax.nn.sigmoid(gamma), mask))
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkParameters(ParameterDistribution):
+    """q(θ | A) from the hypernetwork, in the units of the table."""
+
+    networks: Networks
+    scaling: Scaling | None
+
+    def parameters(
+        self, graph: UInt8[np.ndarray, "m m"], n: int, seed: int
+    ) -> dict[str, np.ndarray]:
+        """`weights[l]` [n, m, in, out] and `biases[l]` [n, m, out] of layer l, `noise_sd` [n, m].
+
+        The network of node j takes the measured values x of all variables; what is no parent of j
+        has the weight 0. Layers but the last end in tanh.
+        """
+        keys = jax.random.split(_key(seed), n)
+        mechanism = self.networks.mechanism
+        drawn = draw_parameters(mechanism, jnp.asarray(graph, jnp.float32), keys)
+        weights = [np.asarray(weight, float) for weight in drawn.weights]
+        biases = [np.asarray(bias, float) for bias in drawn.biases]
+        weights[0] *= graph.T[:, :, None]
+        sd = np.sqrt(np.asarray(mechanism.noise_variance(drawn), float))
+        if self.scaling is not None:
+            _to_table_units(weights, biases, self.scaling)
+            sd *= self.scaling.scale
+        layers = {"weights": weights, "biases": biases}
+        return {f"{name}[{at}]": x for name in layers for at, x in enumerate(layers[name])} | {
+            "noise_sd": sd
+        }
+
+    def draw(
+        self,
+        graphs: UInt8[np.ndarray, "S m m"],
+        seed: int,
+        nodes: Bool[np.ndarray, "S m"] | None = None,
+    ) -> NetworkEquations:
+        """Draw θ once for each graph, for all nodes: a hypernetwork may see the whole graph."""
+        keys = jax.random.split(_key(seed), len(graphs))
+        return NetworkEquations(graphs, self.networks.mechanism, keys, self.scaling)
+
+
+def _key(seed: int) -> Array:
+    return jax.random.fold_in(jax.random.key(seed), _STREAM)
+
+
+def _to_table_units(
+    weights: list[Float[np.ndarray, "n m _ _"]],
+    biases: list[Float[np.ndarray, "n m _"]],
+    scaling: Scaling,
+) -> None:
+    """Let networks between standardised variables, f(z), work on measured ones, in place.
+
+    c_j + s_j f_j((x − c) / s): the first layer takes up the scaling of the parents, the last one
+    that of the node.
+    """
+    weights[0] /= scaling.scale[:, None]
+    biases[0] -= np.einsum("njih,i->njh", weights[0], scaling.centre)
+    weights[-1] *= scaling.scale[:, None, None]
+    biases[-1] *= scaling.scale[:, None]
+    biases[-1] += scaling.centre[:, None]
