@@ -19,9 +19,9 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from svidag.methods.published import _beliefs, _rows
 
 import svidag
-from svidag.methods.published import _beliefs, _rows
 from svidag.problem import Problem
 from svidag.run import loop
 from svidag.variational.algorithm import Published, Settings

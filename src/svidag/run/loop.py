@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import abc
 import contextlib
-import enum
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ import numpy as np
 from svidag.kernels import noise
 from svidag.run.checkpoint import Checkpoint, arrays_of, resumable, with_arrays
 from svidag.run.progress import Meter
+from svidag.run.status import Status
 
 State = TypeVar("State")
 Trace = Mapping[str, np.ndarray]
@@ -55,15 +55,6 @@ class Algorithm(eqx.Module, Generic[State]):
     @abc.abstractmethod
     def figures(self) -> tuple[str, ...]:
         """The names of a step's scalars."""
-
-
-class Status(enum.Enum):
-    """How a fit ended."""
-
-    COMPLETED = "completed"
-    CONVERGED = "stopped by the stop rule"
-    TIME = "stopped because its time was over"
-    DIVERGED = "stopped after too many steps that were not finite"
 
 
 class FitError(RuntimeError):

@@ -8,8 +8,6 @@ pulled back to the potentials by the same linear maps that the kernel's repulsio
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import equinox as eqx
@@ -21,8 +19,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from svidag.kernels import noise
 from svidag.mechanisms.mlp import MLPMechanism
-from svidag.networks.flows import FAMILIES
-from svidag.orders.relaxation import Sinkhorn, relax
+from svidag.orders.relaxation import relax
 from svidag.run.loop import REJECTIONS, Algorithm
 from svidag.samplers.stein import Stein, direction, linearise
 from svidag.variational.descent import Rule, adam, descend, guarded
@@ -35,146 +32,7 @@ from svidag.variational.published_bound import (
     Terms,
     conditional_bound,
 )
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What the paper's table fixes, and the author's choices where the table is silent.
-
-    Attributes
-    ----------
-    iterations, particles, batch, draws
-        T_itr, K_part, |D_b| and S_MC.
-    edges
-        The guide over edges: a flow family by name, ``"mean-field"`` for Gaussian logits that
-        ignore the order, or ``"bernoulli"`` for the bound without a flow (Eq. ELBO-br).
-    orders
-        ``"stein"`` for particles, ``"gaussian"`` for a reparameterised Gaussian over potentials.
-    blocks, bins, boundary, width
-        The flow: number of blocks, spline bins and domain, hidden width of its conditioners.
-    hidden, hyper, condition
-        Hidden layers of the mechanisms and of the hypernetworks; what a hypernetwork sees, its
-        node's ``"column"`` or the whole ``"graph"``.
-    edge_gradient
-        ``"straight-through"`` as published: the bound's derivative at the hard graph.
-        ``"difference"``: its change when the edge is put in or taken out, for m more forward
-        passes a step; needs ``condition="column"``.
-    temperature, tau, tau_initial
-        T of the relaxed edges; τ of the relaxed order, where it ends and where it begins. It falls
-        linearly over the run.
-    sinkhorn_iterations
-        K_S; None takes the limit of infinitely many, which a few Newton steps reach.
-    scale_invariant
-        Divide potentials by their root mean square before the relaxation.
-    potential_scale
-        σ_r of the prior over potentials.
-    learning_rate, gradient_clip, particle_rate, particle_clip
-        Adam's rate and global norm clip for φ; η_r and ℓ2 clip for the particles.
-    optimiser, particle_optimiser
-        Any optax transformation in place of those.
-    patience
-        Steps in a window of the stop rule (`Plateau`); None runs all iterations.
-    """
-
-    iterations: int = 2500
-    particles: int = 20
-    batch: int = 64
-    draws: int = 1
-    edges: str = "spline-coupling"
-    orders: str = "stein"
-    blocks: int = 5
-    bins: int = 8
-    boundary: float = 5.0
-    width: int = 64
-    hidden: Sequence[int] = (32, 32)
-    hyper: Sequence[int] = (16, 16)
-    condition: str = "column"
-    edge_gradient: str = "straight-through"
-    temperature: float = 0.3
-    tau: float = 0.1
-    tau_initial: float = 20.0
-    sinkhorn_iterations: int | None = None
-    scale_invariant: bool = False
-    potential_scale: float = 1.0
-    learning_rate: float = 3e-3
-    gradient_clip: float = 1.0
-    particle_rate: float = 0.1
-    particle_clip: float = 10.0
-    optimiser: optax.GradientTransformation | None = None
-    particle_optimiser: optax.GradientTransformation | None = None
-    patience: int | None = None
-
-    def __post_init__(self) -> None:
-        self._check_counts()
-        for name in (
-            "temperature",
-            "tau",
-            "tau_initial",
-            "potential_scale",
-            "learning_rate",
-            "gradient_clip",
-            "particle_rate",
-            "particle_clip",
-        ):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} must be positive; got {getattr(self, name)!r}")
-        choices = {
-            "edges": (*FAMILIES, "mean-field", "bernoulli"),
-            "orders": ("stein", "gaussian"),
-            "condition": ("column", "graph"),
-            "edge_gradient": ("straight-through", "difference"),
-        }
-        for name, known in choices.items():
-            if getattr(self, name) not in known:
-                raise ValueError(f"{name} must be one of {known}; got {getattr(self, name)!r}")
-        if self.edge_gradient == "difference" and self.condition != "column":
-            raise ValueError(
-                "edge_gradient='difference' needs condition='column', so that an edge changes one "
-                f"node only; got condition={self.condition!r}"
-            )
-
-    def _check_counts(self) -> None:
-        for name in ("iterations", "particles", "batch", "draws", "blocks", "bins", "width"):
-            if not _is_count(getattr(self, name)):
-                raise ValueError(
-                    f"{name} must be a positive whole number; got {getattr(self, name)!r}"
-                )
-        for name, least in (("sinkhorn_iterations", 1), ("patience", 2)):
-            value = getattr(self, name)
-            if value is not None and not _is_count(value, least):
-                raise ValueError(
-                    f"{name} must be None or a whole number from {least} on; got {value!r}"
-                )
-        for name in ("hidden", "hyper"):
-            widths = getattr(self, name)
-            if not isinstance(widths, tuple | list) or not all(map(_is_count, widths)):
-                raise ValueError(
-                    f"{name} must list positive whole numbers, the width of each hidden layer; "
-                    f"got {widths!r}"
-                )
-            object.__setattr__(self, name, tuple(widths))
-
-    @property
-    def sinkhorn(self) -> Sinkhorn:
-        """The relaxation's solver: the limit, or K_S sweeps as published with their derivative."""
-        if self.sinkhorn_iterations is None:
-            return Sinkhorn(scale_invariant=self.scale_invariant)
-        return Sinkhorn(
-            sweeps=self.sinkhorn_iterations,
-            newton=0,
-            start="flat",
-            gradient="unrolled",
-            scale_invariant=self.scale_invariant,
-        )
-
-    @property
-    def relaxing(self) -> Relaxing:
-        """How the bound is estimated."""
-        return Relaxing(self.temperature, self.batch, self.draws, self.edge_gradient)
-
-
-def _is_count(value: Any, least: int = 1) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+from svidag.variational.settings import PublishedSettings
 
 
 class GaussianOrders(eqx.Module):
@@ -217,10 +75,12 @@ class Published(Algorithm[State]):
     rows: Rows
     beliefs: Beliefs
     start: Networks
-    settings: Settings = eqx.field(static=True)
+    settings: PublishedSettings = eqx.field(static=True)
 
     @classmethod
-    def build(cls, rows: Rows, beliefs: Beliefs, settings: Settings, seed: int) -> Published:
+    def build(
+        cls, rows: Rows, beliefs: Beliefs, settings: PublishedSettings, seed: int
+    ) -> Published:
         """Prepare the algorithm with networks drawn by the seed."""
         return cls(rows, beliefs, _networks(seed, beliefs, settings), settings)
 
@@ -293,7 +153,13 @@ class Published(Algorithm[State]):
     def _bound(self, networks, r, masks, key):
         """The bound averaged over particles, with the mean of each of its terms."""
         terms, edges = conditional_bound(
-            self.complete(networks), self.beliefs, self.rows, r, masks, key, self.settings.relaxing
+            self.complete(networks),
+            self.beliefs,
+            self.rows,
+            r,
+            masks,
+            key,
+            _relaxing(self.settings),
         )
         return terms.total, (terms, edges)
 
@@ -378,7 +244,7 @@ def _antithetic(key: Array, count: int, m: int) -> Float[np.ndarray, "K m"]:
     return np.stack([half, -half], axis=1).reshape(-1, m)[:count]
 
 
-def _networks(seed: int, beliefs: Beliefs, s: Settings) -> Networks:
+def _networks(seed: int, beliefs: Beliefs, s: PublishedSettings) -> Networks:
     m = len(beliefs.alpha)
     odds = np.log(np.asarray(beliefs.alpha) / np.asarray(beliefs.beta))
     start = np.where(np.eye(m, dtype=bool), np.float32(0), odds)
@@ -407,11 +273,16 @@ def _networks(seed: int, beliefs: Beliefs, s: Settings) -> Networks:
     return Networks(edges, mechanism)
 
 
-def _optimiser(s: Settings) -> Rule:
+def _relaxing(s: PublishedSettings) -> Relaxing:
+    """How the bound is estimated."""
+    return Relaxing(s.temperature, s.batch, s.draws, s.edge_gradient)
+
+
+def _optimiser(s: PublishedSettings) -> Rule:
     return guarded(s.optimiser) if s.optimiser else adam(s.learning_rate, s.gradient_clip)
 
 
-def _order_optimiser(s: Settings) -> Rule:
+def _order_optimiser(s: PublishedSettings) -> Rule:
     if s.particle_optimiser is not None:
         return guarded(s.particle_optimiser)
     if s.orders == "stein":

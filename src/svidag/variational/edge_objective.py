@@ -1,8 +1,8 @@
 """What the edge guide climbs: the tight bound or the published one, by exact or relaxed gradients.
 
-The default is the tight bound with local expectations (`svidag.variational.tight_bound`). What takes
-their place here is what the paper has, with mechanisms integrated out, so that one can see what each of
-them brings.
+The default is the tight bound with local expectations (`svidag.variational.tight_bound`). What
+takes their place here is what the paper has, with mechanisms integrated out, so that one can see
+what each of them brings.
 
 *Published bound* (Eq. ELBO-flow-general). Model and guide share p(B | γ), and γ stays in both:
 

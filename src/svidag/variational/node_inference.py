@@ -13,8 +13,7 @@ as if nothing had happened.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from types import MappingProxyType
+from dataclasses import dataclass
 
 import jax
 import numpy as np
@@ -26,8 +25,7 @@ from svidag.mechanisms.local import LocalScores
 from svidag.networks.flows import FlowSettings
 from svidag.prior import EdgePrior
 from svidag.run.convergence import Agreement
-from svidag.samplers.relocation import MOVES
-from svidag.variational.edge_objective import BOUNDS, EDGE_GRADIENTS, EdgeObjective
+from svidag.variational.edge_objective import EdgeObjective
 from svidag.variational.evidence_estimate import GuideEstimator, host_generator
 from svidag.variational.guide_training import GuideState, GuideTraining, columns_of
 from svidag.variational.kept_sets import (
@@ -38,122 +36,13 @@ from svidag.variational.kept_sets import (
 )
 from svidag.variational.node_guide import NodeGuide, stack_flows, stack_mean_fields
 from svidag.variational.pseudo_marginal import Chains, PseudoMarginal, feasible, relocate_or_swap
+from svidag.variational.settings import NodeGuideSettings
 from svidag.variational.tight_bound import EdgeTerms
 
-__all__ = ["Begun", "Collected", "Guided", "Sampling", "Settings", "Training"]
+__all__ = ["Begun", "Collected", "Guided", "Sampling", "Training"]
 
-CHOICES = MappingProxyType(
-    {
-        "guide": ("flow", "mean-field"),
-        "bound": BOUNDS,
-        "edge_gradient": EDGE_GRADIENTS,
-        "correction": ("pseudo-marginal", "none"),
-        "moves": MOVES,
-    }
-)
 REPEATS = 8  # estimates for a diagnostic
 RELEVANT = 10.0  # nats by which an order near by may fall short and still be looked at
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How the guide is trained and how long the chains run.
-
-    Attributes
-    ----------
-    guide
-        ``"flow"`` or ``"mean-field"``.
-    blocks, bins, boundary, width, depth
-        The flow of each node, as for the published guide.
-    chains
-        K.
-    levels, flattest
-        Replicas of a chain, and the power of the target at the first; powers rise geometrically.
-    steps, rate
-        Steps of Adam on the guide, and its learning rate, which falls to a tenth.
-    training_orders, training_draws
-        Orders in a step, half of them chosen among the chains and half among all their replicas,
-        and draws of z for each of their columns.
-    burn_in_sweeps, sweeps
-        Sweeps of all replicas after each step, and between two estimates.
-    reach, capacity
-        Which parent sets are kept, and how many of each node (`Collection`).
-    rounds, draws
-        Estimated moves after burn-in at most, and parent sets drawn for each estimate.
-    look
-        Rounds between two looks at whether it is enough.
-    thin
-        Rounds from one kept graph to the next.
-    enough
-        When chains may end before the budget does.
-    bound, edge_gradient
-        What the guide is trained on (`EdgeObjective`): ``"tight"`` or, for a flow,
-        ``"published"``; by ``"local-expectation"`` or ``"straight-through"``.
-    correction
-        ``"pseudo-marginal"`` makes the posterior exact whatever the guide; with ``"none"`` orders
-        move on the kept sets alone and graphs are draws from the guide.
-    moves
-        How orders move: by ``"relocation"``, ``"swap"`` of neighbours, or ``"none"``.
-    """
-
-    guide: str = "flow"
-    blocks: int = 2
-    bins: int = 8
-    boundary: float = 5.0
-    width: int = 32
-    depth: int = 1
-    chains: int = 4
-    levels: int = 4
-    flattest: float = 0.1
-    steps: int = 300
-    rate: float = 0.03
-    training_orders: int = 8
-    training_draws: int = 4
-    burn_in_sweeps: int = 10
-    sweeps: int = 40
-    reach: float = 7.0
-    capacity: int = 2000
-    rounds: int = 200
-    draws: int = 8
-    look: int = 20
-    thin: int = 2
-    enough: Agreement = field(default_factory=Agreement)
-    bound: str = "tight"
-    edge_gradient: str = "local-expectation"
-    correction: str = "pseudo-marginal"
-    moves: str = "relocation"
-
-    def __post_init__(self) -> None:
-        self._check_choices()
-        for name in ("chains", "levels", "steps", "training_orders", "rounds", "draws", "thin"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1; got {getattr(self, name)}")
-        if self.rounds < self.thin:
-            raise ValueError(
-                f"rounds must be at least thin = {self.thin}, or no graph is kept; "
-                f"got {self.rounds}"
-            )
-        if self.look % self.thin or self.look < 1:
-            raise ValueError(f"look must be a multiple of thin = {self.thin}; got {self.look}")
-        if not 0 < self.flattest <= 1:
-            raise ValueError(f"flattest must be in (0, 1]; got {self.flattest}")
-
-    def _check_choices(self) -> None:
-        for name, known in CHOICES.items():
-            if getattr(self, name) not in known:
-                raise ValueError(
-                    f"{name} must be one of {list(known)}; got {getattr(self, name)!r}"
-                )
-        if self.bound == "published" and self.guide == "mean-field":
-            raise ValueError(
-                "bound='published' needs a flow (edges='flow'): without one, the paper's bound "
-                "is the tight one"
-            )
-
-    @property
-    def powers(self) -> Float[np.ndarray, " levels"]:
-        """The power of the target at each level."""
-        return np.geomspace(self.flattest, 1.0, self.levels) if self.levels > 1 else np.ones(1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -307,7 +196,7 @@ class Guided:
     >>> x[:, 1] += x[:, 0]
     >>> guided = Guided(
     ...     LinearGaussian.from_values(x), Prior().bind("ab"),
-    ...     Settings(guide="mean-field", steps=20, rounds=20),
+    ...     NodeGuideSettings(guide="mean-field", steps=20, rounds=20),
     ... )
     >>> bool(guided.run(seed=0).edge_probabilities.sum() > 0.99)
     True
@@ -315,7 +204,7 @@ class Guided:
 
     scores: LocalScores
     prior: EdgePrior
-    settings: Settings
+    settings: NodeGuideSettings
 
     def run(
         self,
@@ -366,9 +255,9 @@ class Guided:
         collection = Collection(self._terms, self.scores, s.reach, s.capacity)
         state = trainer.start(self._first_guides(key))
         orders = draw_linear_extensions(
-            self.prior.required, s.chains * s.levels, host_generator(key)
+            self.prior.required, s.chains * len(s.powers), host_generator(key)
         )
-        replicas = orders.reshape(s.chains, s.levels, -1).astype(np.int64)
+        replicas = orders.reshape(s.chains, len(s.powers), -1).astype(np.int64)
         return Training(state, collection, replicas, np.empty(0))
 
     def _trainer(self) -> GuideTraining:
@@ -401,8 +290,8 @@ class Guided:
         """Half the orders from the chains, the others from any level."""
         s = self.settings
         chain = rng.integers(s.chains, size=s.training_orders)
-        level = rng.integers(s.levels, size=s.training_orders)
-        level[: s.training_orders // 2] = s.levels - 1
+        level = rng.integers(len(s.powers), size=s.training_orders)
+        level[: s.training_orders // 2] = len(s.powers) - 1
         return replicas[chain, level]
 
     def _segment(self, sampler, sampling, key, tell) -> Sampling:
