@@ -33,7 +33,7 @@ from svidag.run.progress import meter
 from svidag.run.stages import Stages
 from svidag.samplers.order_chains import Schedule
 from svidag.search.growth import GrowthSettings
-from svidag.variational.node_inference import Settings
+from svidag.variational.node_settings import NodeSettings
 
 MECHANISMS = ("linear", "nonlinear")
 EDGES = ("table", "flow", "mean-field")
@@ -42,7 +42,7 @@ NETWORKS = MappingProxyType({"units": 200, "sketch_units": 32})
 """Units of a nonlinear mechanism and of the sketch of it, unless they are given."""
 
 USUAL: Mapping[str, Any] = MappingProxyType(
-    {f.name: f.default for kind in (Schedule, GrowthSettings, Settings) for f in fields(kind)}
+    {f.name: f.default for kind in (Schedule, GrowthSettings, NodeSettings) for f in fields(kind)}
     | NETWORKS
 )
 """Every setting as it is unless it is given; figures of when to end are not among them."""

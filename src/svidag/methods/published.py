@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import time
 from pathlib import Path
@@ -13,16 +14,17 @@ import numpy as np
 
 from svidag.posterior import Posterior
 from svidag.problem import Problem
-from svidag.run.checkpoint import Checkpoint
+from svidag.run.checkpoint import Checkpoint, resumable
 from svidag.run.convergence import Plateau
 from svidag.run.deadline import Deadline
-from svidag.run.loop import Schedule, run
+from svidag.run.loop import Keys, Schedule, Trace, run
 from svidag.run.progress import meter
-from svidag.variational.algorithm import Published, Settings
 from svidag.variational.fitted import GuideGraphs, NetworkParameters
-from svidag.variational.published_bound import Beliefs, Rows
+from svidag.variational.published_algorithm import PublishedAlgorithm
+from svidag.variational.published_bound import Rows
+from svidag.variational.published_settings import PublishedSettings
 
-FIGURES = (("bound", "ELBO"), ("edges", "edges"))
+SHOWN = (("bound", "ELBO"), ("edges", "edges"))
 
 
 def fit(
@@ -39,17 +41,28 @@ def fit(
     """Run Algorithm 1 and wrap its guide as a posterior."""
     started = time.perf_counter()
     chosen = check(mechanism=mechanism, chunk=chunk, **settings)
-    algorithm = Published.build(_rows(problem), _beliefs(problem), chosen, seed)
+    algorithm = PublishedAlgorithm.build(_rows(problem), problem.prior.to_jax(), chosen, seed)
     identity = problem.fingerprint(preset="paper", seed=seed, **_identity(chosen))
-    outcome = run(
-        algorithm,
-        seed,
-        _schedule(chosen, chunk),
-        expired=deadline.passed,
-        meter=meter(progress),
-        checkpoint=Checkpoint(checkpoint, identity),
-        title="SVI-DAG (paper)",
-    )
+    kept, bar = Checkpoint(checkpoint, identity), meter(progress)
+    saved = kept.load()
+    resume = None if saved is None else saved.state
+
+    def report(done: int, trace: Trace) -> None:
+        shown = {label: float(trace[name][-1]) for name, label in SHOWN if len(trace[name])}
+        bar.update(done, shown)
+
+    bar.open("SVI-DAG (paper)", 0 if resume is None else resume.step, chosen.iterations)
+    with contextlib.closing(bar), resumable(kept):
+        outcome = run(
+            algorithm,
+            Keys.of_seed(seed),
+            _schedule(chosen, chunk),
+            report=report,
+            keep=lambda snapshot: kept.keep("steps", snapshot),
+            resume=resume,
+            expired=deadline.passed,
+        )
+        kept.write()
     networks = algorithm.complete(outcome.state.networks)
     diagnostics = {
         "method": "svi-dag",
@@ -68,29 +81,29 @@ def fit(
     }
     return Posterior(
         problem.data.names,
-        GuideGraphs(networks, outcome.state.orders, algorithm.beliefs),
+        GuideGraphs(networks, outcome.state.orders, algorithm.prior),
         NetworkParameters(networks, problem.scaling),
         diagnostics=MappingProxyType(diagnostics),
         problem=problem,
     )
 
 
-def check(*, mechanism: str = "auto", chunk: int = 50, **given: Any) -> Settings:
+def check(*, mechanism: str = "auto", chunk: int = 50, **given: Any) -> PublishedSettings:
     """The settings; choices that are unknown or cannot be are refused."""
     if mechanism not in ("auto", "mlp"):
         raise ValueError(f"preset='paper' has mechanism 'mlp' (or 'auto'); got {mechanism!r}")
     if not isinstance(chunk, int) or chunk < 1:
         raise ValueError(f"chunk must be a positive whole number; got {chunk!r}")
-    known = {field.name for field in dataclasses.fields(Settings)}
+    known = {field.name for field in dataclasses.fields(PublishedSettings)}
     unknown = sorted(given.keys() - known)
     if unknown:
         raise ValueError(
             f"unknown settings {unknown} for preset='paper'; known are {sorted(known)} and 'chunk'"
         )
-    return Settings(**given)
+    return PublishedSettings(**given)
 
 
-def _identity(settings: Settings) -> dict[str, Any]:
+def _identity(settings: PublishedSettings) -> dict[str, Any]:
     """The settings as far as they can be told from one run to the next.
 
     Functions have no lasting name, so of an optimiser of one's own only its presence is told; a
@@ -102,17 +115,11 @@ def _identity(settings: Settings) -> dict[str, Any]:
     return named
 
 
-def _schedule(settings: Settings, chunk: int) -> Schedule:
+def _schedule(settings: PublishedSettings, chunk: int) -> Schedule:
     stop = None if settings.patience is None else Plateau("bound", settings.patience)
-    return Schedule(steps=settings.iterations, chunk=chunk, stop=stop, figures=FIGURES)
+    return Schedule(steps=settings.iterations, chunk=chunk, stop=stop)
 
 
 def _rows(problem: Problem) -> Rows:
     values = np.asarray(problem.data.values, np.float32)
     return Rows(*jax.device_put((values, ~problem.data.intervened)))
-
-
-def _beliefs(problem: Problem) -> Beliefs:
-    prior = problem.prior
-    alpha, beta = np.asarray([prior.alpha, prior.beta], np.float32)
-    return Beliefs(*jax.device_put((alpha, beta, prior.allowed, prior.required)))

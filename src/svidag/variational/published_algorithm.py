@@ -1,0 +1,301 @@
+"""Algorithm 1 of the paper: Stein particles over orders, a flow over edges, Bayesian networks.
+
+One forward and backward pass over the K particles gives the gradient for the networks φ and the
+score of every particle together: the bound is differentiated once with respect to φ, to the
+potentials (through the flow's condition) and to the relaxed masks, and the masks' cotangents are
+pulled back to the potentials by the same linear maps that the kernel's repulsion uses.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array, Float, Int
+
+from svidag.kernels import noise
+from svidag.mechanisms.mlp import MLPMechanism
+from svidag.orders.relaxation import relax
+from svidag.prior import JaxEdgePrior
+from svidag.run.loop import CompiledAlgorithm
+from svidag.samplers.stein import Stein, direction, linearise
+from svidag.variational.descent import Rule, adam, descend, guarded
+from svidag.variational.guide import BernoulliGuide, FlowGuide, MeanFieldGuide
+from svidag.variational.order_guide import (
+    GaussianOrders,
+    antithetic_potentials,
+    feasible_potentials,
+)
+from svidag.variational.published_bound import (
+    BoundTerms,
+    Networks,
+    Rows,
+    conditional_bound,
+)
+from svidag.variational.published_settings import PublishedSettings
+
+
+class PublishedState(eqx.Module):
+    """Everything that a step changes."""
+
+    orders: Float[Array, "K m"] | GaussianOrders
+    networks: Networks
+    optimiser: Any
+    order_optimiser: Any
+    count: Int[Array, ""]
+    rejected: Int[Array, ""]
+
+
+class ParticleInfo(NamedTuple):
+    """How the particles moved: the kernel's bandwidth, and how many scores were shortened."""
+
+    bandwidth: Float[Array, ""]
+    clipped: Int[Array, ""]
+
+
+class GaussianInfo(NamedTuple):
+    """The term of the bound that a Gaussian guide over potentials adds: −KL(q(r) ‖ p(r))."""
+
+    potentials: Float[Array, ""]
+
+
+class BoundInfo(NamedTuple):
+    """The metrics of one estimate of the bound.
+
+    Attributes
+    ----------
+    bound, terms
+        The bound and its terms, averaged over orders and draws.
+    edges
+        The mean number of edges.
+    row_error
+        The largest |row sum − 1| of the relaxed permutations.
+    spread
+        The standard deviation of a potential, averaged over variables.
+    orders
+        What concerns the guide over orders.
+    """
+
+    bound: Float[Array, ""]
+    terms: BoundTerms
+    edges: Float[Array, ""]
+    row_error: Float[Array, ""]
+    spread: Float[Array, ""]
+    orders: ParticleInfo | GaussianInfo
+
+
+class PublishedInfo(NamedTuple):
+    """The metrics of a step: its estimate, and how many steps in a row were rejected so far."""
+
+    estimate: BoundInfo
+    rejected: Int[Array, ""]
+
+
+class Gradients(NamedTuple):
+    """The gradients to descend along, of the networks and of the orders, and their estimate."""
+
+    networks: Networks
+    orders: Any
+    estimate: BoundInfo
+
+
+class PublishedAlgorithm(CompiledAlgorithm[PublishedState]):
+    """Algorithm 1 on a data set, with the networks it starts from."""
+
+    rows: Rows
+    prior: JaxEdgePrior
+    start: Networks
+    settings: PublishedSettings = eqx.field(static=True)
+
+    @classmethod
+    def build(
+        cls, rows: Rows, prior: JaxEdgePrior, settings: PublishedSettings, seed: int
+    ) -> PublishedAlgorithm:
+        """Prepare the algorithm with networks drawn by the seed."""
+        return cls(rows, prior, _networks(seed, prior, settings), settings)
+
+    def complete(self, networks: Networks) -> Networks:
+        """Trained parameters put back into the networks' structure."""
+        return eqx.combine(networks, eqx.partition(self.start, eqx.is_inexact_array)[1])
+
+    def init(self, key: Array) -> PublishedState:
+        """Networks at their start, potentials from the prior in an order that is feasible."""
+        networks, _ = eqx.partition(self.start, eqx.is_inexact_array)
+        m = self.rows.values.shape[1]
+        scale = self.settings.potential_scale
+        if self.settings.orders == "gaussian":
+            unit = float(np.log(np.expm1(scale)))
+            orders = GaussianOrders(
+                *jax.device_put([np.zeros(m, np.float32), np.full(m, unit, np.float32)])
+            )
+        else:
+            drawn = scale * antithetic_potentials(key, self.settings.particles, m)
+            orders = jax.device_put(feasible_potentials(drawn, np.asarray(self.prior.required)))
+        optimiser: Any = _optimiser(self.settings).init(networks)
+        order_optimiser: Any = _order_optimiser(self.settings).init(orders)
+        none = jax.device_put(np.int32(0))
+        return PublishedState(orders, networks, optimiser, order_optimiser, none, none)
+
+    def step(self, state: PublishedState, key: Array) -> tuple[PublishedState, PublishedInfo]:
+        """One iteration; where a gradient is not finite, the state stays as it was."""
+        if isinstance(state.orders, GaussianOrders):
+            gradients = self._gaussian(state.networks, state.orders, key, self._tau(state.count))
+        else:
+            gradients = self._stein(state.networks, state.orders, key, self._tau(state.count))
+        with jax.named_scope("optimiser"):
+            state = self._follow(state, gradients)
+        return state, PublishedInfo(gradients.estimate, state.rejected)
+
+    def _follow(self, state: PublishedState, gradients: Gradients) -> PublishedState:
+        finite = (
+            jnp.isfinite(gradients.estimate.bound)
+            & _finite(gradients.networks)
+            & _finite(gradients.orders)
+        )
+        networks, optimiser = descend(
+            _optimiser(self.settings), gradients.networks, state.optimiser, state.networks, finite
+        )
+        orders, order_optimiser = descend(
+            _order_optimiser(self.settings),
+            gradients.orders,
+            state.order_optimiser,
+            state.orders,
+            finite,
+        )
+        if not isinstance(state.orders, GaussianOrders):
+            possible = jax.vmap(self.prior.feasible)(orders)
+            orders = jnp.where(possible[:, None], orders, state.orders)
+        rejected = jnp.where(finite, 0, state.rejected + 1)
+        return PublishedState(
+            orders, networks, optimiser, order_optimiser, state.count + 1, rejected
+        )
+
+    def _tau(self, count: Int[Array, ""]) -> Float[Array, ""]:
+        s = self.settings
+        done = jnp.minimum(count.astype(jnp.float32) / s.iterations, 1.0)
+        return s.tau_initial + (s.tau - s.tau_initial) * done
+
+    def _bound(self, networks, r, masks, key):
+        """The bound averaged over particles, with the mean of each of its terms."""
+        terms, edges = conditional_bound(
+            self.complete(networks), self.prior, self.rows, r, masks, key, self.settings.estimation
+        )
+        return terms.total, (terms, edges)
+
+    def _stein(
+        self, networks: Networks, r: Float[Array, "K m"], key: Array, tau: Array
+    ) -> Gradients:
+        s = self.settings
+
+        def relaxed(r):
+            relaxation = relax(r, tau, s.sinkhorn)
+            return relaxation.mask, relaxation.row_error
+
+        with jax.named_scope("order"):
+            features = linearise(relaxed, r, has_aux=True)
+
+        def objective(networks, r, masks):
+            total, aux = self._bound(networks, r, masks, key)
+            return total.mean(), aux
+
+        gradient, aux = jax.grad(objective, argnums=(0, 1, 2), has_aux=True)(
+            networks, r, features.values
+        )
+        with jax.named_scope("order"):
+            per_particle = len(r) * (gradient[1] + features.pull(gradient[2]))
+        with jax.named_scope("kernel"):
+            scores = per_particle - r / s.potential_scale**2
+            move = direction(scores, features, Stein(score_clip=s.particle_clip))
+        terms, edges = aux
+        estimate = BoundInfo(
+            bound=terms.total.mean(),
+            terms=_means(terms),
+            edges=edges.mean(),
+            row_error=features.aux.max(),
+            spread=jnp.std(r, axis=0).mean(),
+            orders=ParticleInfo(move.bandwidth, move.clipped),
+        )
+        return Gradients(jax.tree.map(jnp.negative, gradient[0]), -move.direction, estimate)
+
+    def _gaussian(
+        self, networks: Networks, orders: GaussianOrders, key: Array, tau: Array
+    ) -> Gradients:
+        s = self.settings
+        key_orders, key_bound = noise.split(key, 2)
+
+        def objective(networks, orders):
+            r = orders.sample(key_orders, s.particles)
+            relaxation = jax.vmap(lambda r: relax(r, tau, s.sinkhorn))(r)
+            total, aux = self._bound(networks, r, relaxation.mask, key_bound)
+            # Draws that a required edge rules out do not belong to the guide.
+            possible = jax.vmap(self.prior.feasible)(r).astype(total.dtype)
+            mean = jnp.sum(possible * total) / jnp.maximum(possible.sum(), 1.0)
+            kl = orders.kl(s.potential_scale)
+            return kl - mean, (aux, kl, relaxation.row_error.max())
+
+        gradient, ((terms, edges), kl, row_error) = jax.grad(
+            objective, argnums=(0, 1), has_aux=True
+        )(networks, orders)
+        estimate = BoundInfo(
+            bound=terms.total.mean() - kl,
+            terms=_means(terms),
+            edges=edges.mean(),
+            row_error=row_error,
+            spread=orders.scale.mean(),
+            orders=GaussianInfo(-kl),
+        )
+        return Gradients(gradient[0], gradient[1], estimate)
+
+
+def _networks(seed: int, prior: JaxEdgePrior, s: PublishedSettings) -> Networks:
+    m = len(prior.alpha)
+    odds = np.log(np.asarray(prior.alpha) / np.asarray(prior.beta))
+    start = np.where(np.eye(m, dtype=bool), np.float32(0), odds)
+    if s.edges == "bernoulli":
+        edges = BernoulliGuide(jax.device_put(start))
+    elif s.edges == "mean-field":
+        edges = MeanFieldGuide(m, location=start)
+    else:
+        edges = FlowGuide(
+            m,
+            family=s.edges,
+            blocks=s.blocks,
+            bins=s.bins,
+            boundary=s.boundary,
+            width=s.width,
+            location=start,
+            key=noise.seeded(seed, 2),
+        )
+    mechanism = MLPMechanism(
+        m,
+        hidden=tuple(s.hidden),
+        hyper=tuple(s.hyper),
+        condition=s.condition,
+        key=noise.seeded(seed, 3),
+    )
+    return Networks(edges, mechanism)
+
+
+def _optimiser(s: PublishedSettings) -> Rule:
+    return guarded(s.optimiser) if s.optimiser else adam(s.learning_rate, s.gradient_clip)
+
+
+def _order_optimiser(s: PublishedSettings) -> Rule:
+    if s.particle_optimiser is not None:
+        return guarded(s.particle_optimiser)
+    if s.orders == "stein":
+        return guarded(optax.sgd(s.particle_rate))
+    return adam(s.learning_rate, float("inf"))
+
+
+def _means(terms: BoundTerms) -> BoundTerms:
+    return BoundTerms(*(term.mean() for term in terms))
+
+
+def _finite(gradient: Any) -> Array:
+    """Whether a gradient can be followed: its sum of squares overflows or is NaN if it cannot."""
+    return jnp.isfinite(optax.tree.norm(gradient, squared=True))
