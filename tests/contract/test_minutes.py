@@ -9,7 +9,7 @@ import svidag
 from svidag.report import Level, judge
 from svidag.run.cautions import ConvergenceWarning
 from svidag.run.deadline import Deadline
-from svidag.run.loop import Status
+from svidag.run.status import Status
 
 GUIDE = {"edges": "mean-field", "steps": 500, "rounds": 100_000, "sweeps": 4, "look": 2}
 

@@ -14,7 +14,7 @@ import scipy.stats
 import svidag
 from svidag.graph import are_dags
 from svidag.run import loop
-from svidag.variational.algorithm import Published
+from svidag.variational.published_algorithm import PublishedAlgorithm
 
 TINY = {
     "iterations": 30,
@@ -119,13 +119,13 @@ def _level(bound, n):
 
 def test_a_second_fit_of_the_same_shape_does_not_trace_again(published, monkeypatch):
     traced = []
-    step = Published.step
+    step = PublishedAlgorithm.step
 
     def counting(self, state, key):
         traced.append(None)
         return step(self, state, key)
 
-    monkeypatch.setattr(Published, "step", counting)
+    monkeypatch.setattr(PublishedAlgorithm, "step", counting)
     svidag.fit(rows(), prior=KNOWLEDGE, seed=5, **TINY)
     assert traced == []
 

@@ -24,9 +24,11 @@ from svidag.io.tree import Encoder, decode
 from svidag.io.types import TYPES
 from svidag.mechanisms.equations import ParameterDistribution
 from svidag.posterior import DrawnGraphs, GraphDistribution, Posterior
-from svidag.variational.algorithm import GaussianOrders, Published, Settings
 from svidag.variational.fitted import GuideGraphs, NetworkParameters
-from svidag.variational.published_bound import Beliefs, Rows
+from svidag.variational.order_guide import GaussianOrders
+from svidag.variational.published_algorithm import PublishedAlgorithm
+from svidag.variational.published_bound import Rows
+from svidag.variational.published_settings import PublishedSettings
 
 NAMES = ("a b", "1", 'q"', "<script>")
 PRIOR = svidag.Prior(p=0.4, beliefs={("1", 'q"'): 0.9}, required=[("<script>", "1")])
@@ -41,19 +43,13 @@ def table(n=60):
 
 def published(seed=0, **settings):
     """The laws of the published preset with networks moved off their start, without a fit."""
-    chosen = Settings(blocks=2, width=8, hidden=(8,), hyper=(4,), **settings)
+    chosen = PublishedSettings(blocks=2, width=8, hidden=(8,), hyper=(4,), **settings)
     problem = svidag.problem.Problem.build(
         table(), prior=PRIOR, interventions=None, standardise=True
     )
-    edges = problem.prior
-    beliefs = Beliefs(
-        jnp.asarray(edges.alpha, jnp.float32),
-        jnp.asarray(edges.beta, jnp.float32),
-        jnp.asarray(edges.allowed),
-        jnp.asarray(edges.required),
-    )
+    prior = problem.prior.to_jax()
     rows = Rows(jnp.asarray(problem.data.values, jnp.float32), jnp.ones((60, 4), bool))
-    algorithm = Published.build(rows, beliefs, chosen, seed)
+    algorithm = PublishedAlgorithm.build(rows, prior, chosen, seed)
     arrays, rest = eqx.partition(algorithm.start, eqx.is_inexact_array)
     rng = np.random.default_rng(seed)
     moved = jax.tree.map(
@@ -65,7 +61,7 @@ def published(seed=0, **settings):
         orders = GaussianOrders(orders[0], orders[1])
     return Posterior(
         NAMES,
-        GuideGraphs(networks, orders, beliefs),
+        GuideGraphs(networks, orders, prior),
         NetworkParameters(networks, problem.scaling),
         diagnostics={"settings": {"hidden": chosen.hidden}},
         problem=problem,

@@ -9,7 +9,7 @@ depend on the number of the segment alone, so that a resumed run equals one that
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, Self, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float
@@ -20,6 +20,7 @@ from svidag.run.status import Status
 __all__ = ["ChainRecord", "agree", "chain_status", "run_segments"]
 
 
+@runtime_checkable
 class ChainRecord(Protocol):
     """What chains have collected so far, and where they stand."""
 
@@ -38,7 +39,7 @@ class ChainRecord(Protocol):
         """log p(D | order) along each chain."""
         ...
 
-    def followed_by(self, later: Self) -> Self:
+    def followed_by(self, later: Any) -> Any:
         """Both together, as one run."""
         ...
 
