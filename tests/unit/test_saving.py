@@ -178,7 +178,7 @@ def test_every_guide_of_the_published_preset_comes_back(settings, tmp_path):
     for mine, other in (
         (loaded.graphs.networks, posterior.graphs.networks),
         (loaded.graphs.orders, posterior.graphs.orders),
-        (loaded.graphs.beliefs, posterior.graphs.beliefs),
+        (loaded.graphs.prior, posterior.graphs.prior),
     ):
         assert trees_equal(mine, other)
     statics = [

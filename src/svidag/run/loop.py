@@ -274,7 +274,8 @@ def _compiled_steps(
     No conditional encloses the step: XLA runs the branches of one on a single core.
     """
     take_step = eqx.filter_closure_convert(algorithm.step, state, key)  # traced once, for its shape
-    metrics = jax.tree.structure(take_step.out_struct[1])
+    shapes = take_step.out_struct  # pyright: ignore[reportFunctionMemberAccess]
+    metrics = jax.tree.structure(shapes[1])
 
     def step(carried):
         t, state, trace = carried

@@ -206,29 +206,27 @@ class NodeInference:
         s = self.settings
         key_start, key_burn, key_run = jax.random.split(jax.random.key(seed), 3)
         training = NodeTraining(self.scores, self.prior, s)
-        sampling = None if resume is None else resume.sampling
+        burn_in, rounds = (None, None) if resume is None else resume
+        # Where rounds have begun, training has ended, if only because its time was over.
+        steps = s.steps if burn_in is None or rounds is None else burn_in.step
         trained = loop.run(
             training,
             loop.Keys(key_start, key_burn),
-            # Training has ended where rounds have begun.
-            loop.Schedule(s.steps if sampling is None else resume.training.step, chunk=1),
+            loop.Schedule(steps, chunk=1),
             report=lambda done, trace: report("training the guide", done, s.steps),
-            keep=lambda snapshot: keep(lambda: NodeResumeState(snapshot(), None)),
-            resume=None if resume is None else resume.training,
+            keep=lambda snapshot: keep(lambda: NodeResumeState(snapshot(), rounds)),
+            resume=burn_in,
             expired=lambda: expired(0.5),
         )
         kept = trained.state.collection.freeze()
         sampler = self._sampler(trained.state.guides.guides, kept)
-        if sampling is None:
-            first = jax.random.fold_in(key_run, s.rounds)
-            sampling = SampledRounds.blank(sampler.start(first, trained.state.replicas))
         burned_in = partial(_snapshot, training, trained)
         sampling = run_segments(
-            sampling,
+            rounds or self._initial_chains(sampler, key_run, trained.state.replicas),
             lambda before: self._segment(sampler, before, key_run, report),
             budget=s.rounds,
             rule=s.enough,
-            keep=lambda rounds: keep(lambda: NodeResumeState(burned_in(), rounds)),
+            keep=lambda so_far: keep(lambda: NodeResumeState(burned_in(), so_far)),
             expired=lambda: expired(1.0),
         )
         return InferenceResult(
@@ -239,6 +237,13 @@ class NodeInference:
             trained.trace["bound"],
             kept.count,
         )
+
+    def _initial_chains(
+        self, sampler: PseudoMarginal, key: jax.Array, replicas: Int[np.ndarray, "K levels m"]
+    ) -> SampledRounds:
+        """Chains where burn-in ended, with nothing collected."""
+        first = jax.random.fold_in(key, self.settings.rounds)
+        return SampledRounds.blank(sampler.start(first, replicas))
 
     def _segment(
         self, sampler: PseudoMarginal, before: SampledRounds, key: jax.Array, report: Report

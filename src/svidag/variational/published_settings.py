@@ -49,7 +49,7 @@ class PublishedSettings:
     optimiser, particle_optimiser
         Any optax transformation in place of those.
     patience
-        Steps in a window of the stop rule (`Plateau`); None runs all iterations.
+        Steps in a window of the stopping rule (`Plateau`); None runs all iterations.
     """
 
     iterations: int = 2500
