@@ -7,7 +7,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from svidag import datasets, exact, export, io, metrics
+    from svidag import datasets, exact, export, io, methods, metrics
     from svidag.data import Dataset, DataWarning
     from svidag.effects import ExtrapolationWarning
     from svidag.estimator import SVIDAG
@@ -16,13 +16,12 @@ if TYPE_CHECKING:
     from svidag.posterior import Posterior
     from svidag.posterior.comparison import compare
     from svidag.prior import Prior
-    from svidag.run.cautions import ConvergenceWarning, FitWarning
     from svidag.run.loop import FitError
+    from svidag.run.warnings import FitWarning
 
 __version__ = "0.1.0.dev0"
 __all__ = [
     "SVIDAG",
-    "ConvergenceWarning",
     "DataWarning",
     "Dataset",
     "ExtrapolationWarning",
@@ -37,6 +36,7 @@ __all__ = [
     "fit",
     "io",
     "load",
+    "methods",
     "metrics",
 ]
 
@@ -44,12 +44,11 @@ __all__ = [
 # and a program that only reads a posterior should not wait for what fits one.
 _HOMES = {
     "SVIDAG": "svidag.estimator",
-    "ConvergenceWarning": "svidag.run.cautions",
     "DataWarning": "svidag.data",
     "Dataset": "svidag.data",
     "ExtrapolationWarning": "svidag.effects",
     "FitError": "svidag.run.loop",
-    "FitWarning": "svidag.run.cautions",
+    "FitWarning": "svidag.run.warnings",
     "Posterior": "svidag.posterior",
     "Prior": "svidag.prior",
     "compare": "svidag.posterior.comparison",

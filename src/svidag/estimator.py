@@ -19,10 +19,9 @@ class SVIDAG(BaseEstimator):
 
     Parameters
     ----------
-    prior, mechanism, preset, standardise, graph_weights, seed, progress, checkpoint, method
-        As in :func:`svidag.fit`; progress is silent unless asked for.
-    settings
-        Further settings of the preset, by name.
+    method, mechanism, prior, standardise, graph_weights, minutes, seed, progress, checkpoint
+        As in :func:`svidag.fit`; progress is silent unless asked for. Settings are those of the
+        method: ``SVIDAG(method=svidag.methods.OrderMCMC(chains=8))``.
 
     Attributes
     ----------
@@ -45,27 +44,25 @@ class SVIDAG(BaseEstimator):
     def __init__(
         self,
         *,
-        prior: Any = None,
+        method: Any = "order-mcmc",
         mechanism: Any = "auto",
-        preset: Any = "default",
+        prior: Any = None,
         standardise: Any = True,
         graph_weights: Any = "order",
+        minutes: Any = None,
         seed: Any = 0,
         progress: Any = False,
         checkpoint: Any = None,
-        method: Any = "svi-dag",
-        settings: Any = None,
     ) -> None:
-        self.prior = prior
+        self.method = method
         self.mechanism = mechanism
-        self.preset = preset
+        self.prior = prior
         self.standardise = standardise
         self.graph_weights = graph_weights
+        self.minutes = minutes
         self.seed = seed
         self.progress = progress
         self.checkpoint = checkpoint
-        self.method = method
-        self.settings = settings
 
     def fit(self, X: Any, y: Any = None, *, interventions: Any = None) -> SVIDAG:
         """Find the posterior over causal graphs of the columns of X.
@@ -81,7 +78,6 @@ class SVIDAG(BaseEstimator):
             X that names each row's target.
         """
         choices = self.get_params(deep=False)
-        settings = choices.pop("settings") or {}
         target = interventions if isinstance(interventions, str) else None
         measured = X if target is None else X.drop(columns=target)
         values = validate_data(
@@ -91,7 +87,6 @@ class SVIDAG(BaseEstimator):
             X if isinstance(X, pd.DataFrame) else values,
             interventions=interventions,
             **choices,
-            **settings,
         )
         self.edge_probabilities_: pd.DataFrame = self.posterior_.edge_probabilities()
         return self

@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from svidag.run.cautions import ConvergenceWarning, SettingWarning
 
 import svidag
 from svidag.exact import posterior as exact_posterior
@@ -13,7 +14,6 @@ from svidag.mechanisms.linear import LinearGaussian
 from svidag.mechanisms.wide import WideNetwork
 from svidag.methods import summed
 from svidag.prior import Prior
-from svidag.run.cautions import ConvergenceWarning, SettingWarning
 
 QUICK = {"exact": False, "chains": 4, "burn_in": 50, "orders": 200, "look": 50, "thin": 5}
 GUIDE = {"steps": 40, "rounds": 200, "sweeps": 10, "draws": 4}

@@ -4,10 +4,10 @@ import time
 
 import numpy as np
 import pytest
+from svidag.run.cautions import ConvergenceWarning
 
 import svidag
 from svidag.report import Level, judge
-from svidag.run.cautions import ConvergenceWarning
 from svidag.run.deadline import Deadline
 from svidag.run.status import Status
 

@@ -5,15 +5,15 @@ from functools import cache
 
 import numpy as np
 import pytest
+from svidag.methods.task import Task
+from svidag.run.cautions import ConvergenceWarning
 
 import svidag
 from svidag.mechanisms.linear import LinearGaussian
 from svidag.mechanisms.local import LocalScores
 from svidag.methods import tabulated as method
-from svidag.methods.task import Task
 from svidag.problem import Problem
 from svidag.report import Level, judge
-from svidag.run.cautions import ConvergenceWarning
 from svidag.run.checkpoint import Checkpoint
 from svidag.run.deadline import Deadline
 from svidag.samplers.order_chains import run_chains

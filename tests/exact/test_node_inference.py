@@ -10,7 +10,7 @@ from svidag.graph import are_dags
 from svidag.mechanisms.linear import LinearGaussian
 from svidag.mechanisms.local import CachedScores
 from svidag.variational.node_inference import NodeInference
-from svidag.variational.node_settings import NodeSettings
+from svidag.variational.settings import NodeGuideSettings
 
 KNOWN = Prior(
     p=0.3, required=[("x1", "x5")], forbidden=[("x2", "x3")], tiers=[["x1", "x2"], ["x4", "x6"]]
@@ -29,8 +29,13 @@ def problem(prior, m=6, n=60):
     return model, beliefs, distribution.edge_probabilities()
 
 
+QUICK = {
+    "steps": 60, "rounds": 300, "sweeps": 20, "width": 8, "levels": 4, "flattest": 0.1,
+}  # fmt: skip
+
+
 def quick(**changes):
-    return NodeSettings(**{"steps": 60, "rounds": 300, "sweeps": 20, "width": 8, **changes})
+    return NodeGuideSettings(**{**QUICK, **changes})
 
 
 @pytest.mark.parametrize(
@@ -105,22 +110,22 @@ def test_settings_are_checked():
     with pytest.raises(
         ValueError, match=r"guide must be one of \['flow', 'mean-field'\]; got 'for"
     ):
-        NodeSettings(guide="forest")
+        NodeGuideSettings(guide="forest")
     with pytest.raises(ValueError, match=r"bound must be one of \['tight', 'published'\]; got 'x'"):
-        NodeSettings(bound="x")
+        NodeGuideSettings(bound="x")
     with pytest.raises(ValueError, match=r"edge_gradient must be one of .*'straight-through'"):
-        NodeSettings(edge_gradient="difference")
+        NodeGuideSettings(edge_gradient="difference")
     with pytest.raises(ValueError, match=r"correction must be one of .*'none'"):
-        NodeSettings(correction="no")
+        NodeGuideSettings(correction="no")
     with pytest.raises(ValueError, match=r"moves must be one of .*'swap'"):
-        NodeSettings(moves="jump")
-    with pytest.raises(ValueError, match="bound='published' needs a flow"):
-        NodeSettings(guide="mean-field", bound="published")
+        NodeGuideSettings(moves="jump")
+    with pytest.raises(ValueError, match="bound='published' needs guide='flow'"):
+        NodeGuideSettings(guide="mean-field", bound="published")
     with pytest.raises(ValueError, match="rounds must be at least 1; got 0"):
-        NodeSettings(rounds=0)
+        NodeGuideSettings(rounds=0)
     with pytest.raises(ValueError, match=r"rounds must be at least thin = 4.*got 3"):
-        NodeSettings(rounds=3, thin=4)
+        NodeGuideSettings(rounds=3, thin=4)
     with pytest.raises(ValueError, match="look must be a multiple of thin = 2; got 5"):
-        NodeSettings(look=5)
-    with pytest.raises(ValueError, match="flattest must be in"):
-        NodeSettings(flattest=0.0)
+        NodeGuideSettings(look=5)
+    with pytest.raises(ValueError, match="flattest must be above 0"):
+        NodeGuideSettings(flattest=0.0)

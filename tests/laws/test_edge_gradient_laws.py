@@ -18,7 +18,7 @@ from svidag.variational.published_bound import (
     conditional_bound,
     edge_effects,
 )
-from svidag.variational.published_settings import PublishedSettings
+from svidag.variational.settings import PublishedSettings
 
 GRADIENTS = ("straight-through", "difference")
 

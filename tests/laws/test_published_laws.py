@@ -21,7 +21,7 @@ from svidag.variational.published_algorithm import (
     PublishedState,
 )
 from svidag.variational.published_bound import Rows
-from svidag.variational.published_settings import PublishedSettings
+from svidag.variational.settings import PublishedSettings
 
 K, M, N = 3, 3, 40
 RATE, PARTICLE_RATE, SIGMA, TAU, TEMPERATURE = 0.003, 0.2, 1.3, 0.8, 0.4

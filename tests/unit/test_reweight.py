@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from svidag.run.cautions import WeightWarning
 
 from svidag.graph import random_dag
 from svidag.posterior import DrawnGraphs, Posterior
 from svidag.posterior import structure_weights as reweight
-from svidag.run.cautions import WeightWarning
 
 
 def drawn(m, edges, count):

@@ -28,7 +28,7 @@ from svidag.variational.fitted import GuideGraphs, NetworkParameters
 from svidag.variational.order_guide import GaussianOrders
 from svidag.variational.published_algorithm import PublishedAlgorithm
 from svidag.variational.published_bound import Rows
-from svidag.variational.published_settings import PublishedSettings
+from svidag.variational.settings import PublishedSettings
 
 NAMES = ("a b", "1", 'q"', "<script>")
 PRIOR = svidag.Prior(p=0.4, beliefs={("1", 'q"'): 0.9}, required=[("<script>", "1")])

@@ -18,7 +18,7 @@ import numpy as np
 from svidag import __version__
 from svidag.bench.clock import Clock
 from svidag.bench.measures import MEASURES, Measure, Outcome
-from svidag.bench.methods import method, tuples
+from svidag.bench.methods import method
 from svidag.bench.registry import find
 from svidag.bench.sources import SOURCES
 from svidag.datasets import content_seed
@@ -136,7 +136,7 @@ def compute(cell: Cell) -> dict[str, Any]:
         with clock.part("data"):
             example = _example(cell)
         run = method(cell.method["method"])  # imports what it needs, which is no part of the fit
-        options = {k: tuples(v) for k, v in cell.method.items() if k != "method"}
+        options = {k: v for k, v in cell.method.items() if k != "method"}
         prior = Prior.from_dict(cell.prior)
         with clock.compiling(), clock.part("fit"):
             posterior = run(example, prior=prior, seed=cell.seed, **options)
@@ -145,9 +145,9 @@ def compute(cell: Cell) -> dict[str, Any]:
         outcome = Outcome(example, posterior, draws, cell.levels, prior, cell.seed)
         with clock.part("score"):
             figures = {name: measure(name).score(outcome) for name in cell.measures}
-    diagnostics = posterior.diagnostics
+    facts = {} if posterior.diagnostics is None else posterior.diagnostics.scalars()
     # A method that measures its own compiling counts tracing too.
-    clock.seconds["compile"] = float(diagnostics.get("compile_seconds", clock.seconds["compile"]))
+    clock.seconds["compile"] = float(facts.get("compile_seconds", clock.seconds["compile"]))
     clock.seconds["run"] = clock.seconds["fit"] - clock.seconds["compile"]
     return plain(
         {
@@ -155,7 +155,7 @@ def compute(cell: Cell) -> dict[str, Any]:
             "cell": cell.content,
             "figures": figures,
             "seconds": clock.seconds,
-            "diagnostics": {k: v for k, v in diagnostics.items() if _scalar(v)},
+            "diagnostics": facts,
             "warnings": sorted({f"{w.category.__name__}: {w.message}"[:200] for w in told})[:5],
             "versions": versions(),
             "cores": cores.usable(),
@@ -202,10 +202,6 @@ def _example(cell: Cell) -> Any:
     options = {k: v for k, v in cell.data.items() if k not in ("source", "seed")}
     source = find(SOURCES, "data source", cell.data["source"])
     return source(**options, seed=cell.data_seed, replicate=cell.replicate)
-
-
-def _scalar(value: Any) -> bool:
-    return value is None or isinstance(value, bool | int | float | str | np.generic)
 
 
 def _canonical(content: Mapping[str, Any]) -> str:

@@ -240,7 +240,7 @@ def _problem(outcome: Outcome, name: str) -> Problem:
 
 
 def _nonlinear(outcome: Outcome) -> bool:
-    return outcome.posterior.diagnostics.get("mechanism") == "nonlinear"
+    return outcome.posterior.mechanism == "nonlinear"
 
 
 def forecasts(outcome: Outcome) -> Records:

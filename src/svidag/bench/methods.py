@@ -1,24 +1,31 @@
-"""Methods a study can name: every method of `svidag.fit`, and the exact posterior.
+"""Methods a study can name: every method of `svidag.fit`, and functions of other modules.
 
-A method takes an `Example`, ``prior``, ``seed`` and its options, and returns a `Posterior`.
+A function takes an `Example`, ``prior``, ``seed`` and its options, and returns a `Posterior`.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from svidag.bench.registry import find
 from svidag.datasets import Example
 from svidag.posterior import Posterior
 from svidag.prior import Prior
 
-Method = Callable[..., Posterior]
+if TYPE_CHECKING:
+    from svidag.methods import Method
+
+DEFAULT = "order-mcmc"
+"""The method of a study's entry that names none."""
+
+ARGUMENTS = ("mechanism", "standardise", "graph_weights", "minutes")
+"""Options that are arguments of `svidag.fit`; all others are settings of the method."""
 
 
-def method(name: str) -> Method:
+def method(name: str) -> Callable[..., Posterior]:
     """The method of this name.
 
     Examples
@@ -31,49 +38,42 @@ def method(name: str) -> Method:
     if ":" in name:
         return find({}, "method", name)
     # Only now: a process that runs a method from elsewhere should not wait for ours.
-    from svidag import methods
+    from svidag.methods.registry import find_method
 
-    ours = {known: partial(by_fit, method=known) for known in methods.METHODS}
-    return find(ours | {"exact": by_enumeration}, "method", name)
+    return partial(by_fit, method=find_method(name))
 
 
-def check_options(name: str, options: dict[str, Any]) -> None:
+def check_options(name: str, options: Mapping[str, Any]) -> None:
     """Raise what is wrong with options of a method, before there are data."""
-    from svidag import exact, methods
+    from svidag.methods.fitting import check
+    from svidag.methods.registry import find_method
 
-    if name in methods.METHODS:
-        methods.check(method=name, **{k: tuples(v) for k, v in options.items()})
+    if ":" in name:
+        inspect.signature(method(name)).bind(None, prior=None, seed=0, **options)
     else:
-        target = exact.posterior if name == "exact" else method(name)
-        inspect.signature(target).bind(None, prior=None, seed=0, **options)
-
-
-def tuples(value: Any) -> Any:
-    """Lists of a study file as tuples, as settings have them."""
-    return tuple(map(tuples, value)) if isinstance(value, list | tuple) else value
+        arguments, settings = _split(options)
+        check(method=find_method(name).with_values(settings), **arguments)
 
 
 def by_fit(
-    example: Example, *, prior: Prior, seed: int, method: str = "svi-dag", **options: Any
+    example: Example, *, method: Method, prior: Prior, seed: int, **options: Any
 ) -> Posterior:
-    """`svidag.fit` with these options."""
-    from svidag import methods
+    """`svidag.fit` with these arguments and settings."""
+    from svidag.methods import fit
 
-    return methods.fit(
+    arguments, settings = _split(options)
+    return fit(
         example.data,
+        method=method.with_values(settings),
         prior=prior,
         interventions=example.interventions,
         seed=seed,
         progress=False,
-        method=method,
-        **options,
+        **arguments,
     )
 
 
-def by_enumeration(example: Example, *, prior: Prior, seed: int, **options: Any) -> Posterior:
-    """`svidag.exact.posterior`."""
-    from svidag import exact
-
-    return exact.posterior(
-        example.data, prior=prior, interventions=example.interventions, seed=seed, **options
-    )
+def _split(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Arguments of `svidag.fit`, and settings of the method."""
+    arguments = {name: value for name, value in options.items() if name in ARGUMENTS}
+    return arguments, {name: value for name, value in options.items() if name not in ARGUMENTS}

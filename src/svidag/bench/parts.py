@@ -9,11 +9,12 @@ import typing
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from svidag.bench.methods import check_options, method
+from svidag.bench.methods import DEFAULT, check_options, method
 from svidag.bench.registry import find
-from svidag.bench.schema import Table, suggest
+from svidag.bench.schema import Table
 from svidag.bench.sources import SOURCES
 from svidag.prior import Prior
+from svidag.run.settings import suggest
 
 GIVEN = ("seed", "replicate")
 """What a data source is given besides its options."""
@@ -36,7 +37,7 @@ def read_parts(kind: str, table: Table, quick: Table) -> Iterator[tuple[str, dic
                 raise merged.error(option, "lists nothing, so that there would be no cell")
         CHECKS[kind](merged)
         options = dict(merged.values)
-        yield name, {"method": "svi-dag"} | options if kind == "method" else options
+        yield name, {"method": DEFAULT} | options if kind == "method" else options
 
 
 def _plain(value: Any) -> bool:
@@ -84,7 +85,7 @@ def _check_type(entry: Table, option: str, value: Any, hint: Any) -> None:
 
 
 def _check_method(entry: Table) -> None:
-    name = entry.text("method", "svi-dag")
+    name = entry.text("method", DEFAULT)
     found(entry, "method", lambda: method(name))
     for options, _ in combinations({k: v for k, v in entry.values.items() if k != "method"}):
         try:

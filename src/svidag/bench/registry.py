@@ -10,7 +10,7 @@ import importlib
 from collections.abc import Mapping
 from typing import Any
 
-from svidag.bench.schema import suggest
+from svidag.run.settings import suggest
 
 
 def find(table: Mapping[str, Any], what: str, name: str) -> Any:

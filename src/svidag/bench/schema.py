@@ -6,9 +6,10 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
+
+from svidag.run.settings import suggest
 
 
 class StudyError(ValueError):
@@ -188,18 +189,6 @@ class Table:
         for entry in entries:
             if list(entries).count(entry) > 1:
                 raise self.error(name, f"lists {entry!r} twice")
-
-
-def suggest(name: str, known: Any) -> str:
-    """Suggest the known name most like this one, or list them all.
-
-    Examples
-    --------
-    >>> suggest("replicate", ["replicates", "draws"])
-    "; did you mean 'replicates'?"
-    """
-    match = get_close_matches(name, list(known), n=1)
-    return f"; did you mean {match[0]!r}?" if match else f"; known are {', '.join(sorted(known))}"
 
 
 def _parts(dotted: str) -> tuple[str, ...]:

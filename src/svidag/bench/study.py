@@ -16,7 +16,7 @@
     n = [100, 1000, 10000]              # a list is one cell for each entry
 
     [method.linear]
-    mechanism = "linear"                # options of svidag.fit; method = "svi-dag" unless given
+    mechanism = "linear"                # arguments and settings; method = "order-mcmc" unless given
 
     [prior.sparse]
     p = 0.025                           # the words of a knowledge file; lists are not expanded
@@ -47,7 +47,8 @@ from typing import Any
 from svidag.bench.cell import PARTS, Cell, measure
 from svidag.bench.measures import CONVENTIONS
 from svidag.bench.parts import combinations, found, read_parts
-from svidag.bench.schema import Source, StudyError, Table, suggest
+from svidag.bench.schema import Source, StudyError, Table
+from svidag.run.settings import suggest
 
 __all__ = ["Limits", "Study", "StudyError"]
 

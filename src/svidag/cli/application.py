@@ -10,7 +10,7 @@ import typer
 
 from svidag import __version__
 from svidag.bench.commands import app as bench
-from svidag.cli import bundled, fitting, results
+from svidag.cli import bundled, fitting, methods, results
 
 app = typer.Typer(
     help="Bayesian causal discovery: which arrows are probable, and how sure we are.",
@@ -48,5 +48,6 @@ app.command()(results.report)
 app.command()(results.graphs)
 app.command()(results.effect)
 app.command()(results.export)
+app.command()(methods.methods)
 app.command()(bundled.data)
 app.add_typer(bench, name="bench")

@@ -81,12 +81,12 @@ def fit(
     interventions: Interventions = None,
     drop: Drop = None,
     transform: Transform = None,
+    method: Annotated[
+        str, typer.Option(help="How the posterior is found; `svidag methods` lists them.")
+    ] = "order-mcmc",
     mechanism: Annotated[
         str, typer.Option(help="linear, nonlinear, or auto: decided by evidence.")
     ] = "auto",
-    preset: Annotated[
-        str, typer.Option(help="default, or paper: Algorithm 1 as published.")
-    ] = "default",
     graph_weights: Annotated[
         str, typer.Option(help="order: the paper's model; structure: each graph counts once.")
     ] = "order",
@@ -98,7 +98,7 @@ def fit(
     ] = None,
     setting: Annotated[
         list[str] | None,
-        typer.Option("--set", help="A setting of the preset, as name=value; repeat for more."),
+        typer.Option("--set", help="A setting of the method, as name=value; repeat for more."),
     ] = None,
     restart: Annotated[
         bool, typer.Option(help="Throw away the run that is in the directory.")
@@ -118,7 +118,7 @@ def fit(
         "drop": tuple(drop or ()),
         "transform": transform,
         "mechanism": mechanism,
-        "preset": preset,
+        "method": method,
         "standardise": standardise,
         "graph_weights": graph_weights,
         "seed": seed,
@@ -240,9 +240,9 @@ def _setting(text: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
         raise ValueError(f"--set takes name=value, for instance --set chains=8; got {text!r}")
-    if name.strip() in set(inspect.signature(svidag.fit).parameters) - {"settings"}:
+    if name.strip() in inspect.signature(svidag.fit).parameters:
         raise ValueError(
-            f"--set {name.strip()}: that is no setting of a preset but an argument of its own"
+            f"--set {name.strip()}: that is no setting of a method but an argument of its own"
         )
     try:
         return name.strip(), json.loads(value)

@@ -18,7 +18,7 @@ from svidag.data import Dataset
 from svidag.data.files import read_table
 from svidag.io.record import RESULT
 
-FORMAT = "svidag run 2"
+FORMAT = "svidag run 3"
 ASIDE = ".before"
 """Ending of an earlier run's files until the one that replaces it has begun in earnest."""
 
@@ -32,8 +32,8 @@ class Request:
     interventions: str | None = None
     drop: tuple[str, ...] = ()
     transform: str | None = None
+    method: str = "order-mcmc"
     mechanism: str = "auto"
-    preset: str = "default"
     standardise: bool = True
     graph_weights: str = "order"
     seed: int = 0
@@ -60,18 +60,19 @@ class Request:
 
     def fit(self, checkpoint: Path, progress: Any) -> svidag.Posterior:
         """Fit, going on from the checkpoint if there is one."""
+        from svidag.methods.registry import find_method
+
         return svidag.fit(
             self.dataset(),
             prior=self.prior(),
+            method=find_method(self.method).with_values(self.settings),
             mechanism=self.mechanism,
-            preset=self.preset,
             standardise=self.standardise,
             graph_weights=self.graph_weights,
             seed=self.seed,
             progress=progress,
             checkpoint=checkpoint,
             minutes=self.minutes,
-            **self.settings,
         )
 
 

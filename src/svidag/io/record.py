@@ -114,7 +114,7 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 def _provenance(posterior: Posterior) -> dict[str, Any]:
     """What wrote the file, when, and what the fit says about its seed, settings and data."""
-    problem, fingerprint = posterior.problem, posterior.diagnostics.get("fingerprint", {})
+    problem, facts = posterior.problem, posterior.diagnostics
     return {
         "svidag": __version__,
         "python": platform.python_version(),
@@ -122,5 +122,5 @@ def _provenance(posterior: Posterior) -> dict[str, Any]:
         "numpy": np.__version__,
         "saved": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "data": None if problem is None else problem.original_checksum,
-        "fit": Encoder().encode(fingerprint),
+        "fit": {} if facts is None else Encoder().encode(facts.fingerprint),
     }

@@ -53,6 +53,13 @@ TYPES: Mapping[str, str] = types.MappingProxyType(
         "bernoulli guide": "svidag.variational.guide:BernoulliGuide",
         "mean-field guide": "svidag.variational.guide:MeanFieldGuide",
         "flow guide": "svidag.variational.guide:FlowGuide",
+        # Diagnostics.
+        "diagnostics": "svidag.posterior.diagnostics:Diagnostics",
+        "reason": "svidag.posterior.diagnostics:Reason",
+        "structure weights": "svidag.posterior.diagnostics:StructureWeights",
+        "search diagnostics": "svidag.methods.order_sampling:SearchDiagnostics",
+        "guide diagnostics": "svidag.methods.svi_dag:GuideDiagnostics",
+        "gradient diagnostics": "svidag.methods.svi_dag_published:GradientDiagnostics",
         # Unfinished fits.
         "loop state": "svidag.run.loop:ResumeState",
         "half": "svidag.search.growth:Half",

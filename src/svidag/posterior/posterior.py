@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import abc
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from svidag.data import Dataset
 from svidag.data.columns import closest
 from svidag.graph import ancestors, cpdags, topological_order
 from svidag.mechanisms.equations import ParameterDistribution
+from svidag.posterior.diagnostics import Diagnostics
 from svidag.problem import Problem
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class Posterior:
     log_evidence
         log p(D) under the model, where it is known.
     diagnostics
-        What the fit reports about itself.
+        What the fit reports about itself; None for graphs that no fit gave.
     problem
         The data and beliefs it rests on, where they are known.
 
@@ -140,21 +140,19 @@ class Posterior:
     graphs: GraphDistribution
     mechanisms: ParameterDistribution | None = None
     log_evidence: float | None = None
-    diagnostics: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    diagnostics: Diagnostics | None = None
     problem: Problem | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "diagnostics", MappingProxyType(dict(self.diagnostics)))
         if self.problem is not None and self.problem.data.names != self.names:
             raise ValueError(
                 f"the data have the columns {self.problem.data.names}; expected {self.names}"
             )
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "diagnostics": dict(self.diagnostics)}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, diagnostics=MappingProxyType(state["diagnostics"]))
+    @property
+    def mechanism(self) -> str | None:
+        """How effects follow from causes in the fit, where it is known."""
+        return None if self.diagnostics is None else self.diagnostics.mechanism
 
     def sample(self, n: int, seed: int = 0) -> UInt8[np.ndarray, "n m m"]:
         """Draw n graphs; ``draws[s, i, j] = 1`` means i → j in draw s."""

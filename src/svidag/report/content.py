@@ -39,7 +39,7 @@ class Content:
     beliefs: sections.Beliefs | None
     effects: Effects | None
     data: sections.Data | None
-    figures: tuple[tuple[str, str], ...]
+    diagnostics: tuple[tuple[str, str], ...]
     charts: tuple[sections.Chart, ...]
     provenance: tuple[tuple[str, str], ...]
     interventions: bool
@@ -112,7 +112,7 @@ def content(posterior: Posterior) -> Content:
         beliefs=sections.beliefs(posterior),
         effects=effects(posterior),
         data=sections.data(posterior),
-        figures=tuple(sections.figures(posterior)),
+        diagnostics=tuple(sections.diagnostics(posterior)),
         charts=tuple(sections.charts(posterior)),
         provenance=tuple(sections.provenance(posterior)),
         interventions=problem is not None and bool(problem.data.intervened.any()),

@@ -70,7 +70,7 @@ def effects(posterior: Posterior, seed: int = 0) -> Effects | None:
     if distribution is None or problem is None:
         return None
     at, change = _usual(posterior)
-    n = GRAPHS if posterior.diagnostics.get("mechanism") == "linear" else SIMULATED
+    n = GRAPHS if posterior.mechanism == "linear" else SIMULATED
     graphs = posterior.sample(DRAWS, seed)[:n]
     equations, reached = distribution.draw(graphs, seed), ancestors(graphs)
     if isinstance(equations, LinearEquations):

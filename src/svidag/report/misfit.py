@@ -53,7 +53,7 @@ def misfit(posterior: Posterior) -> Misfit:
     >>> "b" in misfit(svidag.exact.posterior(pd.DataFrame(x, columns=["a", "b"]))).bent
     True
     """
-    problem, mechanism = posterior.problem, posterior.diagnostics.get("mechanism")
+    problem, mechanism = posterior.problem, posterior.mechanism
     if problem is not None and mechanism == "nonlinear" and posterior.mechanisms is not None:
         return Misfit(_rough_noise(posterior, posterior.mechanisms, problem), ())
     if problem is None or mechanism != "linear":

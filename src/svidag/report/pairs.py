@@ -168,8 +168,8 @@ def _told(
 
 def _leaning(posterior: Posterior) -> str:
     """What favours a direction that nothing decides."""
-    if posterior.diagnostics.get("mechanism") in ("nonlinear", "mlp"):
+    if posterior.mechanism in ("nonlinear", "mlp"):
         return "the shape of the relation, and beliefs"
-    if posterior.diagnostics.get("graph_weights", "order") == "order":
+    if posterior.diagnostics is None or posterior.diagnostics.graph_weights == "order":
         return "beliefs, and the prior over orders"
     return "beliefs"

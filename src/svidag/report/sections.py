@@ -218,93 +218,27 @@ def _decimals(deviation: float) -> int:
     return 9 - math.floor(math.log10(deviation)) if deviation > 0 else 9
 
 
-LABELS = {
-    "method": "Method",
-    "preset": "Preset",
-    "mechanism": "Mechanism",
-    "mechanism_margin": "Mechanism preferred by, nats",
-    "graph_weights": "Weights of graphs",
-    "edges": "Parents given an order from",
-    "status": "How the fit ended",
-    "steps": "Steps",
-    "rejected_steps": "Steps left out, not finite",
-    "moved": "Share of moves that changed the order",
-    "distinct_orders": "Distinct orders kept",
-    "kept_orders": "Orders kept",
-    "effective_orders": "Independent orders they are worth",
-    "effective_distinct_orders": "Distinct orders, counted by their frequency",
-    "exchanged": "Share of exchanges between replicas accepted",
-    "accepted": "Share of proposed orders accepted, by chain",
-    "graphs": "Graphs kept",
-    "sweeps": "Sweeps",
-    "edge_disagreement": "Largest spread of an arrow between chains",
-    "half_disagreement": "Largest difference of an arrow between halves of the chains",
-    "scored_sets": "Parent sets scored",
-    "listed_sets": "Parent sets in the tables",
-    "sketched_share": "Share of parent sets scored by a smaller network alone",
-    "settled": "No parent sets that matter were found at the end",
-    "candidates": "Candidate parents, by variable",
-    "left_out": "Share of parent sets left out of the tables, worst variable",
-    "missed": "Share of parent sets that each half of the searches found alone",
-    "search_gaps": "Log evidence by which each search fell short of the best",
-    "searches_agree": "Two independent searches came to orders of the same weight",
-    "searched_again": "Searches after the chains",
-    "outside": "Share of parent sets that the last of them found outside the tables",
-    "table_bytes": "Bytes of the tables",
-    "kept_sets": "Parent sets remembered",
-    "kept_share": "Share of an order’s evidence in remembered parent sets",
-    "kept_missing": "Evidence missing from remembered sets, nats, worst order",
-    "estimate_spread": "Spread of an order’s estimated log evidence, nats",
-    "structure_ess": "Effective draws after reweighting",
-    "structure_pool": "Draws before reweighting",
-    "log_evidence_by_chain": "Log evidence, by chain",
-    "log_evidence_spread": "Spread of log evidence, by chain",
-    "compile_seconds": "Seconds to compile",
-    "run_seconds": "Seconds to run",
-    "seconds": "Seconds in all",
-}
-"""Diagnostics in words; what has none is shown by its own name."""
-WORDS = {
-    "status": {
-        "converged": "independent halves of the chains agreed",
-        "budget": "the chains used up their budget",
-        "incomplete": "the chains agreed, but graphs outside their tables may matter",
-        "time": "the time was over",
-        "exact": "all orders were summed, exactly",
-        "completed": "all steps were taken",
-        "stopped by the stop rule": "the bound rose no more",
-    },
-    "edges": {
-        "table": "tables of parent sets",
-        "all orders": "the sum over all orders and parent sets",
-        "flow": "a flow for every variable",
-        "mean-field": "a mean-field guide for every variable",
-    },
-}
-"""Values in words."""
-ELSEWHERE = (
-    "findings", "fingerprint", "settings", "trace", "log_evidence_trace", "bound_trace",
-    "standardised", "rounds",
-)  # fmt: skip
-
-
-def figures(posterior: Posterior) -> list[tuple[str, str]]:
-    """Diagnostics that are numbers, words or short lists."""
-    known = [name for name in LABELS if name in posterior.diagnostics]
-    others = [n for n in posterior.diagnostics if n not in LABELS and n not in ELSEWHERE]
-    rows = [
-        (LABELS.get(name, name), _in_words(name, posterior.diagnostics[name]))
-        for name in [*known, *others]
-        if posterior.diagnostics[name] is not None
-    ]
-    if posterior.log_evidence is not None:
-        rows.append(("Log evidence", shown(posterior.log_evidence)))
-    return rows
-
-
-def _in_words(name: str, value: Any) -> str:
-    text = shown(value)
-    return WORDS.get(name, {}).get(text, text)
+def diagnostics(posterior: Posterior) -> list[tuple[str, str]]:
+    """What the fit reports about itself, in words and short numbers."""
+    facts = posterior.diagnostics
+    rows: list[tuple[str, Any]] = []
+    if facts is not None:
+        rows += [
+            ("Method", facts.method),
+            ("Mechanism", facts.mechanism),
+            ("Log evidence by which the mechanism was preferred", facts.mechanism_margin),
+            ("Weights of graphs", facts.graph_weights),
+            ("How the fit ended", facts.status.description),
+            *([] if facts.details is None else facts.details.rows()),
+            ("Seconds in all", facts.seconds),
+        ]
+        if facts.structure_weights is not None:
+            rows.append(
+                ("Effective draws, each graph once", facts.structure_weights.effective_draws)
+            )
+            rows.append(("Draws before reweighting", facts.structure_weights.draws))
+    rows.append(("Log evidence", posterior.log_evidence))
+    return [(label, shown(value)) for label, value in rows if value is not None]
 
 
 def shown(value: Any) -> str:
@@ -342,35 +276,10 @@ class Chart:
     last: float
 
 
-TRACES = {
-    "bound": "Bound (ELBO)",
-    "log_likelihood": "Expected log likelihood",
-    "parameters": "Bound: parameters",
-    "noise": "Bound: noise",
-    "log_prior": "Bound: prior of edges",
-    "entropy": "Bound: entropy of edges",
-    "edges": "Edges",
-    "row_error": "Row error of the relaxed order",
-    "spread": "Spread of the particles",
-    "bandwidth": "Kernel bandwidth",
-    "clipped": "Share of particle scores clipped",
-    "rejected": "Steps left out in a row",
-    "potentials": "Potentials",
-}
-
-
 def charts(posterior: Posterior) -> list[Chart]:
     """The traces of the fit."""
-    traces = {
-        TRACES.get(str(name), str(name)): np.asarray(values, dtype=float)[None]
-        for name, values in posterior.diagnostics.get("trace", {}).items()
-    }
-    if "log_evidence_trace" in posterior.diagnostics:
-        by_chain = np.asarray(posterior.diagnostics["log_evidence_trace"], dtype=float)
-        traces["Log evidence of the orders, by chain"] = by_chain
-    if "bound_trace" in posterior.diagnostics:
-        bounds = np.asarray(posterior.diagnostics["bound_trace"], dtype=float)
-        traces["Bound while the guide was trained"] = bounds.reshape(1, -1)
+    facts = posterior.diagnostics
+    traces = {} if facts is None or facts.details is None else facts.details.traces()
     return [chart for name, values in traces.items() for chart in _chart(name, values)]
 
 
@@ -396,8 +305,9 @@ def _chart(name: str, values: Float[np.ndarray, "chains steps"]) -> Iterator[Cha
 
 def provenance(posterior: Posterior) -> list[tuple[str, str]]:
     """Versions, settings, seed and checksums."""
-    identity = dict(posterior.diagnostics.get("fingerprint", {}))
-    settings = posterior.diagnostics.get("settings", {})
+    facts = posterior.diagnostics
+    identity = {} if facts is None else dict(facts.fingerprint)
+    settings = {} if facts is None else facts.settings
     rows = [("Fitted by svidag", shown(identity.pop("svidag", None)))] if identity else []
     rows.append(("Report by svidag", __version__))
     rows += [(name, version(name)) for name in ("numpy", "scipy", "pandas", "jax")]

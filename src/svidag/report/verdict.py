@@ -1,62 +1,31 @@
 """Whether a posterior may be relied on, in three words and with the reasons for them.
 
-Every threshold is a constant below. What a fit does not report about itself is never taken as good.
+The computation is judged by the reasons that the fit itself reports; here these meet what the audit
+found in the data and how well the mechanisms fit.
 """
 
 from __future__ import annotations
 
-import enum
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
 
 import numpy as np
 
 from svidag.data import Finding
 from svidag.posterior import Posterior
+from svidag.posterior.diagnostics import Diagnostics, Level, Reason
 from svidag.report.misfit import misfit
 
-AGREEMENT, DISAGREEMENT = 0.05, 0.15
-"""Largest difference of an arrow's probability between two halves of the chains."""
-ENOUGH_ORDERS = 100
-"""Effective orders of all chains together."""
-MISSING = 0.05
-"""Share of the probability of a variable's parents that may be missing or left out."""
-NOISY, UNKNOWN = 1.5, 2.0
-"""Nats by which estimates of an order's evidence may scatter, and fall short, under a guide."""
-ENOUGH_DRAWS, TOO_FEW_DRAWS = 400, 100
-"""Effective draws after reweighting: standard errors of a probability up to 0.025 and 0.05."""
-MANY_REJECTED = 0.05
-"""Share of steps left out because they were not finite."""
-CLIMBING = 0.02
-"""Gain of the bound in the last tenth of the steps, as a share of the whole gain."""
 CLOSE_CALL = 3.0
-"""Nats between two mechanisms below which the choice between them is not clear."""
+"""Difference in log evidence below which the choice of the mechanism is not clear."""
 BROKEN = 1e-6
 """Probability from which hard knowledge is broken; rounding stays below."""
 LISTED = 4
 """Columns named in a reason; the data section names them all."""
 
 
-class Level(enum.StrEnum):
-    """The three verdicts, best first."""
-
-    TRUST = "trust"
-    CAREFUL = "be careful"
-    NOT = "do not trust"
-
-
 SEVERITY = tuple(Level)
-
-
-@dataclass(frozen=True)
-class Reason:
-    """One thing that was looked at: how it came out, and a sentence that says so."""
-
-    level: Level
-    text: str
 
 
 @dataclass(frozen=True)
@@ -98,164 +67,19 @@ def judge(posterior: Posterior) -> Verdict:
     <Level.TRUST: 'trust'>
     """
     facts = posterior.diagnostics
-    computed = [*_exact(facts), *_chains(facts), *_published(facts), *_weights(facts)]
-    if not computed:
+    if facts is None:
         text = "Nothing is recorded about how these graphs were computed."
         computed = [Reason(Level.CAREFUL, text)]
-    reasons = [*computed, *_knowledge(posterior), *_choice(facts), *_data(posterior)]
+    else:
+        computed = [*facts.reasons, *_choice(facts)]
+    reasons = [*computed, *_knowledge(posterior), *_data(posterior)]
     reasons.sort(key=lambda reason: -SEVERITY.index(reason.level))
     return Verdict(tuple(reasons), tuple(_assumptions(posterior)))
 
 
 def findings(posterior: Posterior) -> tuple[Finding, ...]:
     """What the audit of the data found, where it is known."""
-    if posterior.problem is not None:
-        return posterior.problem.findings
-    found = posterior.diagnostics.get("findings", ())
-    return tuple(finding for finding in found if isinstance(finding, Finding))
-
-
-def _exact(facts: Mapping[str, Any]) -> Iterator[Reason]:
-    if "exact" in (facts.get("method"), facts.get("status")):
-        yield Reason(
-            Level.TRUST,
-            "Computed exactly: every graph and every order is accounted for, nothing is sampled.",
-        )
-
-
-def _chains(facts: Mapping[str, Any]) -> Iterator[Reason]:
-    if "half_disagreement" in facts:
-        yield _halves(float(facts["half_disagreement"]))
-    orders = float(facts.get("effective_orders", ENOUGH_ORDERS))
-    if orders < ENOUGH_ORDERS:
-        text = f"The chains are worth {orders:.0f} independent orders; run longer."
-        yield Reason(Level.CAREFUL, text)
-    yield from _tables(facts)
-    yield from _guides(facts)
-
-
-def _tables(facts: Mapping[str, Any]) -> Iterator[Reason]:
-    if "settled" not in facts:
-        return
-    outside, left_out = float(facts["outside"]), float(facts["left_out"])
-    if facts["status"] == "time":
-        text = "Time ran out before the chains agreed: what is stated here was cut short."
-        yield Reason(Level.CAREFUL, text)
-    if not facts["searched_again"]:
-        yield Reason(
-            Level.NOT,
-            "Time ran out before a fresh search could look for possible parents that are missing.",
-        )
-    elif not facts["settled"] or outside > MISSING:
-        yield Reason(
-            Level.NOT,
-            f"A fresh search still found possible parents that the fit had not considered (up to "
-            f"{max(outside, MISSING):.0%} of the probability of a variable's parents): arrows are "
-            "missing. Allow more time.",
-        )
-    elif not facts["searches_agree"]:
-        yield Reason(
-            Level.NOT,
-            "Only one of several independent searches came to these graphs; better ones may exist.",
-        )
-    else:
-        yield Reason(
-            Level.TRUST,
-            "Independent searches came to the same graphs, and a fresh one found no possible "
-            "parents that the fit had missed.",
-        )
-    if left_out > MISSING:
-        yield Reason(
-            Level.CAREFUL,
-            f"Up to {left_out:.0%} of the probability of a variable's parents is spread over very "
-            "many sets, each of them improbable, that were left out.",
-        )
-
-
-def _guides(facts: Mapping[str, Any]) -> Iterator[Reason]:
-    if "estimate_spread" not in facts:
-        return
-    if facts["estimate_spread"] is None:
-        text = "The guide was not corrected: its graphs follow the guide, not the posterior."
-        yield Reason(Level.CAREFUL, text)
-        return
-    spread, missing = float(facts["estimate_spread"]), float(facts.get("kept_missing", 0.0))
-    if not spread <= NOISY:
-        yield Reason(
-            Level.CAREFUL,
-            f"The evidence of an order is known only up to {spread:.1f} nats, so that the chains "
-            "stick; train the guide longer (`steps`).",
-        )
-    if not missing <= UNKNOWN:
-        yield Reason(
-            Level.CAREFUL,
-            f"Orders close to those that were visited lack up to {missing:.1f} nats of their "
-            "evidence, so that the chains may shun them; train the guide longer (`steps`).",
-        )
-    if spread <= NOISY and missing <= UNKNOWN:
-        text = "The guide knows the evidence of the orders that matter well enough."
-        yield Reason(Level.TRUST, text)
-
-
-def _halves(difference: float) -> Reason:
-    if math.isnan(difference):
-        text = "There is a single chain, so that nothing can be compared with it."
-        return Reason(Level.CAREFUL, text)
-    text = f"Two independent halves of the chains differ by at most {difference:.3f} on any arrow"
-    if difference <= AGREEMENT:
-        return Reason(Level.TRUST, f"{text}.")
-    if difference <= DISAGREEMENT:
-        return Reason(Level.CAREFUL, f"{text}; run longer for probabilities closer than that.")
-    return Reason(Level.NOT, f"{text}: they have not found the same graphs. Run longer.")
-
-
-def _weights(facts: Mapping[str, Any]) -> Iterator[Reason]:
-    if "structure_ess" not in facts:
-        return
-    effective = float(facts["structure_ess"])
-    text = f"Counting each graph once leaves {effective:.0f} effective draws"
-    if effective >= ENOUGH_DRAWS:
-        yield Reason(Level.TRUST, f"{text}.")
-    elif effective >= TOO_FEW_DRAWS:
-        yield Reason(Level.CAREFUL, f"{text}, so that probabilities are rough.")
-    else:
-        yield Reason(Level.NOT, f"{text}, too few for any probability.")
-
-
-def _published(facts: Mapping[str, Any]) -> Iterator[Reason]:
-    if facts.get("preset") != "paper":
-        return
-    yield Reason(
-        Level.CAREFUL,
-        "A variational approximation (Algorithm 1 as published): nothing in the run tells how far "
-        "it is from the posterior. The default preset, or the exact posterior, does.",
-    )
-    trace = facts.get("trace", {})
-    steps = int(facts.get("steps", 0))
-    yield from _rejections(int(facts.get("rejected_steps", 0)), steps)
-    if "bound" in trace:
-        yield _bound(np.asarray(trace["bound"], dtype=float))
-
-
-def _rejections(rejected: int, steps: int) -> Iterator[Reason]:
-    if rejected:
-        level = Level.NOT if rejected > MANY_REJECTED * steps else Level.CAREFUL
-        yield Reason(level, f"{rejected} of {steps} steps were not finite and were left out.")
-
-
-def _bound(bound: np.ndarray) -> Reason:
-    tenth = len(bound) // 10
-    if tenth < 2:
-        return Reason(Level.NOT, f"{len(bound)} steps are too few to say anything.")
-    first, before, last = bound[:tenth], bound[-2 * tenth : -tenth], bound[-tenth:]
-    gain, whole = last.mean() - before.mean(), last.mean() - first.mean()
-    noise = math.sqrt((last.var(ddof=1) + before.var(ddof=1)) / tenth)
-    if not math.isfinite(gain) or whole <= 0:
-        return Reason(Level.NOT, "The bound (ELBO) did not rise: the fit learned nothing.")
-    if gain > CLIMBING * whole and gain > 2 * noise:
-        text = f"The bound (ELBO) was still rising at the end ({gain:.1f} nats in the last tenth)."
-        return Reason(Level.CAREFUL, text)
-    return Reason(Level.TRUST, "The bound (ELBO) had levelled off.")
+    return () if posterior.problem is None else posterior.problem.findings
 
 
 def _knowledge(posterior: Posterior) -> Iterator[Reason]:
@@ -271,20 +95,18 @@ def _knowledge(posterior: Posterior) -> Iterator[Reason]:
         yield Reason(Level.NOT, text)
 
 
-def _choice(facts: Mapping[str, Any]) -> Iterator[Reason]:
-    margin = facts.get("mechanism_margin")
+def _choice(facts: Diagnostics) -> Iterator[Reason]:
+    margin = facts.mechanism_margin
     if margin is not None and margin < CLOSE_CALL:
         yield Reason(
             Level.CAREFUL,
-            f"Linear and nonlinear mechanisms explain the data about equally well ({margin:.1f} "
-            f"nats apart); {facts['mechanism']} was chosen. Try the other one too.",
+            f"Linear and nonlinear mechanisms explain the data about equally well (a difference of "
+            f"{margin:.1f} in log evidence); {facts.mechanism} was chosen. Try the other one too.",
         )
 
 
 def _data(posterior: Posterior) -> Iterator[Reason]:
-    standardised = posterior.diagnostics.get("standardised", False) or (
-        posterior.problem is not None and posterior.problem.scaling is not None
-    )
+    standardised = posterior.problem is not None and posterior.problem.scaling is not None
     told = [f for f in findings(posterior) if not (standardised and f.kind == "varsortability")]
     for kind, group in groupby(sorted(told, key=lambda f: f.kind), key=lambda f: f.kind):
         yield from _finding_reasons(kind, list(group))
@@ -344,16 +166,16 @@ def _some(names: Iterable[str]) -> str:
 
 
 def _assumptions(posterior: Posterior) -> Iterator[str]:
-    mechanism = posterior.diagnostics.get("mechanism")
+    facts = posterior.diagnostics
     yield "No common cause of two variables is missing from the table."
     yield "No feedback loops."
     yield "Rows are independent of each other."
     yield "Noise is additive and Gaussian."
-    if mechanism == "linear":
+    if facts is not None and facts.mechanism == "linear":
         yield "Effects are linear in their causes."
     if posterior.problem is not None and posterior.problem.data.intervened.any():
         yield "A value set by an intervention does not depend on its causes."
-    if posterior.diagnostics.get("graph_weights", "order") == "order":
+    if facts is None or facts.graph_weights == "order":
         yield (
             "All orders of the variables are equally probable beforehand, which favours graphs "
             "that agree with many of them."

@@ -15,9 +15,8 @@ import numpy as np
 from jaxtyping import Float
 
 from svidag.run.convergence import Agreement
-from svidag.run.status import Status
 
-__all__ = ["ChainRecord", "agree", "chain_status", "run_segments"]
+__all__ = ["ChainRecord", "agree", "run_segments"]
 
 
 @runtime_checkable
@@ -85,10 +84,3 @@ def run_segments(
         if expired is not None and expired():
             break
     return chains
-
-
-def chain_status(chains: ChainRecord, rule: Agreement, *, out_of_time: bool) -> Status:
-    """How chains ended: they agreed, ran out of time, or used up their budget."""
-    if agree(chains, rule):
-        return Status.CONVERGED
-    return Status.TIME if out_of_time else Status.BUDGET

@@ -41,7 +41,7 @@ class Stages:
             if stage != self._stage:
                 self._close()
                 self._stage = stage
-                self._meter.open(f"SVI-DAG: {stage}", done, total)
+                self._meter.open(stage, done, total)
             self._meter.update(done, figures)
 
     def _close(self) -> None:

@@ -22,14 +22,13 @@ from jaxtyping import Float, Int, UInt8
 from svidag.mechanisms.local import LocalScores
 from svidag.prior import EdgePrior
 from svidag.run import loop
-from svidag.run.chains import chain_status, run_segments
-from svidag.run.status import Status
+from svidag.run.chains import run_segments
 from svidag.variational.evidence_estimate import GuideEstimator, host_generator
 from svidag.variational.kept_sets import KeptParentSets, KeptSetEstimator, UncorrectedEstimator
 from svidag.variational.node_guide import NodeGuide
-from svidag.variational.node_settings import NodeSettings
 from svidag.variational.node_training import NodeTraining, TrainingState, nearby_orders
 from svidag.variational.pseudo_marginal import EstimatedChains, PseudoMarginal
+from svidag.variational.settings import NodeGuideSettings
 
 __all__ = ["InferenceResult", "NodeInference", "NodeResumeState", "SampledRounds"]
 
@@ -120,8 +119,6 @@ class InferenceResult:
     ----------
     sampling
         What the chains collected after burn-in.
-    status
-        How the run ended.
     estimate_spread
         Standard deviation of the estimate of log p(D | order), repeated at the last orders.
     missing
@@ -134,7 +131,6 @@ class InferenceResult:
     """
 
     sampling: SampledRounds
-    status: Status
     estimate_spread: float
     missing: float
     bounds: Float[np.ndarray, " steps"]
@@ -168,7 +164,9 @@ class NodeInference:
     >>> x[:, 1] += x[:, 0]
     >>> inference = NodeInference(
     ...     LinearGaussian.from_values(x), Prior().bind("ab"),
-    ...     NodeSettings(guide="mean-field", steps=20, rounds=20),
+    ...     NodeGuideSettings(
+    ...         guide="mean-field", steps=20, rounds=20, levels=3, flattest=0.2
+    ...     ),
     ... )
     >>> bool(inference.run(seed=0).edge_probabilities.sum() > 0.99)
     True
@@ -176,7 +174,7 @@ class NodeInference:
 
     scores: LocalScores
     prior: EdgePrior
-    settings: NodeSettings
+    settings: NodeGuideSettings
 
     def run(
         self,
@@ -231,7 +229,6 @@ class NodeInference:
         )
         return InferenceResult(
             sampling,
-            chain_status(sampling, s.enough, out_of_time=expired(1.0)),
             self._estimate_spread(sampler, key_run, sampling.chains),
             self._missing(sampler, key_run, sampling.chains),
             trained.trace["bound"],

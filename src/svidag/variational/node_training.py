@@ -27,7 +27,7 @@ from svidag.variational.evidence_estimate import host_generator
 from svidag.variational.guide_training import GuideState, GuideTraining
 from svidag.variational.kept_sets import ParentSetCollection
 from svidag.variational.node_guide import NodeGuide, stack_flows, stack_mean_fields
-from svidag.variational.node_settings import NodeSettings
+from svidag.variational.settings import NodeGuideSettings
 
 __all__ = ["NodeTraining", "TrainingInfo", "TrainingState", "nearby_orders"]
 
@@ -59,9 +59,10 @@ class NodeTraining(HostAlgorithm[TrainingState]):
         How to train.
     """
 
-    def __init__(self, scores: LocalScores, prior: EdgePrior, settings: NodeSettings) -> None:
+    def __init__(self, scores: LocalScores, prior: EdgePrior, settings: NodeGuideSettings) -> None:
         s = settings
         self.scores, self.prior, self.settings = scores, prior, settings
+        self._levels = len(s.powers)
         rate = optax.cosine_decay_schedule(s.rate, s.steps, alpha=0.1)
         self._trainer = GuideTraining(  # one for all steps, which are compiled for it
             scores,
@@ -77,8 +78,8 @@ class NodeTraining(HostAlgorithm[TrainingState]):
         collection = ParentSetCollection(self.prior, self.scores, s.reach, s.capacity)
         guides = self._trainer.start(self._first_guides(key))
         rng = host_generator(key)
-        orders = draw_linear_extensions(self.prior.required, s.chains * s.levels, rng)
-        replicas = orders.reshape(s.chains, s.levels, -1).astype(np.int64)
+        orders = draw_linear_extensions(self.prior.required, s.chains * self._levels, rng)
+        replicas = orders.reshape(s.chains, self._levels, -1).astype(np.int64)
         return TrainingState(guides, collection, replicas)
 
     def step(self, state: TrainingState, key: jax.Array) -> tuple[TrainingState, TrainingInfo]:
@@ -123,8 +124,8 @@ class NodeTraining(HostAlgorithm[TrainingState]):
         """Half the orders from the chains, the others from any level."""
         s = self.settings
         chain = rng.integers(s.chains, size=s.training_orders)
-        level = rng.integers(s.levels, size=s.training_orders)
-        level[: s.training_orders // 2] = s.levels - 1
+        level = rng.integers(self._levels, size=s.training_orders)
+        level[: s.training_orders // 2] = self._levels - 1
         return replicas[chain, level]
 
     def _first_guides(self, key: jax.Array) -> NodeGuide:

@@ -31,12 +31,13 @@ from svidag.variational.order_guide import (
     feasible_potentials,
 )
 from svidag.variational.published_bound import (
+    BoundEstimation,
     BoundTerms,
     Networks,
     Rows,
     conditional_bound,
 )
-from svidag.variational.published_settings import PublishedSettings
+from svidag.variational.settings import PublishedSettings
 
 
 class PublishedState(eqx.Module):
@@ -182,7 +183,13 @@ class PublishedAlgorithm(CompiledAlgorithm[PublishedState]):
     def _bound(self, networks, r, masks, key):
         """The bound averaged over particles, with the mean of each of its terms."""
         terms, edges = conditional_bound(
-            self.complete(networks), self.prior, self.rows, r, masks, key, self.settings.estimation
+            self.complete(networks),
+            self.prior,
+            self.rows,
+            r,
+            masks,
+            key,
+            _estimation(self.settings),
         )
         return terms.total, (terms, edges)
 
@@ -278,6 +285,10 @@ def _networks(seed: int, prior: JaxEdgePrior, s: PublishedSettings) -> Networks:
         key=noise.seeded(seed, 3),
     )
     return Networks(edges, mechanism)
+
+
+def _estimation(s: PublishedSettings) -> BoundEstimation:
+    return BoundEstimation(s.temperature, s.batch, s.draws, s.edge_gradient)
 
 
 def _optimiser(s: PublishedSettings) -> Rule:

@@ -21,8 +21,10 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from svidag.data import Dataset
 from svidag.kernels import noise
 from svidag.mechanisms.mlp import MLPMechanism
 from svidag.orders.relaxation import hard_mask, straight_through
@@ -35,6 +37,12 @@ class Rows(eqx.Module):
 
     values: Float[Array, "N m"]
     observed: Bool[Array, "N m"]
+
+    @classmethod
+    def of(cls, data: Dataset) -> Rows:
+        """The rows of a table; entries that were set from outside do not count."""
+        values = np.asarray(data.values, np.float32)
+        return cls(*jax.device_put((values, ~data.intervened)))
 
     def batches(self, key: Array, shape: tuple[int, ...]) -> tuple[Array, Array]:
         """Values and evidence of rows drawn with replacement, both [*shape, m]."""

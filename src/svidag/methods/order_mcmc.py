@@ -1,0 +1,105 @@
+"""`order-mcmc`, the default: mechanisms integrated out, Markov chains over orders.
+
+Small problems are summed over all orders, exactly. Elsewhere searches collect the parent sets that
+matter, chains move over orders with every parent set summed out, and a fresh search looks for what
+was missed (:mod:`svidag.methods.order_sampling`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from svidag.exact.orders import ExactOrders, parent_weights
+from svidag.mechanisms.collapsed import parameter_distribution
+from svidag.mechanisms.linear import LinearGaussian
+from svidag.mechanisms.wide import WideNetwork
+from svidag.methods.base import Fitted, Method, Run, Support
+from svidag.methods.mechanism_choice import Integrated, integrate
+from svidag.methods.order_sampling import ChainSettings, SearchSettings, sample_orders
+from svidag.posterior.diagnostics import Level, Reason
+from svidag.problem import Problem
+from svidag.run.settings import setting
+from svidag.run.status import Status
+
+MOST_LINEAR = 18
+"""Variables up to which linear problems are summed: three seconds."""
+
+MOST_NETWORK = 25_000_000
+"""Parent sets times rows up to which networks are: half a minute."""
+
+EXACT = Reason(
+    Level.TRUST,
+    "Computed exactly: every graph and every order is accounted for, nothing is sampled.",
+)
+
+
+@dataclass(frozen=True)
+class OrderMCMC(ChainSettings, SearchSettings, Method):
+    """Exact conditionals given an order, Metropolis moves over orders; small problems exactly.
+
+    Examples
+    --------
+    >>> import svidag
+    >>> example = svidag.datasets.synthetic(m=4, edges=3, n=100, seed=1)
+    >>> method = svidag.methods.OrderMCMC(chains=2)
+    >>> svidag.fit(example.data, method=method, progress=False).diagnostics.status
+    <Status.EXACT: 'exact'>
+    """
+
+    name: ClassVar[str] = "order-mcmc"
+    summary: ClassVar[str] = (
+        "Mechanisms integrated out, Markov chains over orders; small problems are summed exactly."
+    )
+    support: ClassVar[Support] = Support(mechanisms=("auto", "linear", "nonlinear"))
+
+    exact: bool = setting(True, "Sum small problems over all orders instead of sampling.")
+    units: int = setting(200, "Hidden units of a nonlinear mechanism.", least=0)
+    sketch_units: int = setting(
+        32, "Hidden units of the smaller network that is asked first.", least=0
+    )
+
+    def run(self, problem: Problem, run: Run) -> Fitted:
+        """Choose the mechanism, then sum over all orders or sample them."""
+        mechanism = integrate(
+            problem,
+            run.mechanism,
+            units=self.units,
+            sketch_units=self.sketch_units,
+            seed=run.seed,
+            notes=run.checkpoint.notes,
+        )
+        if self.exact and feasible(mechanism.scores):
+            return _sum_orders(problem, run, mechanism)
+        found = sample_orders(problem, run, mechanism, self, self)
+        return Fitted(
+            found.graphs,
+            parameter_distribution(mechanism.scores, problem.scaling),
+            mechanism.name,
+            found.status,
+            found.reasons,
+            found.details,
+            mechanism.margin,
+        )
+
+
+def feasible(model: LinearGaussian | WideNetwork) -> bool:
+    """Whether the sum over all orders takes little time."""
+    if isinstance(model, LinearGaussian):
+        return model.m <= MOST_LINEAR
+    return model.columns.shape[1] * 2.0**model.m <= MOST_NETWORK
+
+
+def _sum_orders(problem: Problem, run: Run, mechanism: Integrated) -> Fitted:
+    run.report("scoring all parent sets", 0, None)
+    weights = parent_weights(mechanism.scores.score_tables(), problem.prior)
+    graphs = ExactOrders.build(weights, problem.prior.required)
+    return Fitted(
+        graphs,
+        parameter_distribution(mechanism.scores, problem.scaling),
+        mechanism.name,
+        Status.EXACT,
+        (EXACT,),
+        mechanism_margin=mechanism.margin,
+        log_evidence=graphs.log_evidence,
+    )

@@ -1,0 +1,167 @@
+"""`svi-dag-published`: Algorithm 1 with the paper's own choices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from svidag.methods.base import Fitted, Method, Run, Support
+from svidag.posterior.diagnostics import Details, Level, Reason, diagnostic
+from svidag.problem import Problem
+from svidag.run.convergence import Plateau
+from svidag.variational.settings import PublishedSettings
+
+if TYPE_CHECKING:
+    from svidag.run.loop import Outcome, Schedule
+
+SHOWN = (("bound", "ELBO"), ("edges", "edges"))
+"""Diagnostics of a step that progress shows, and what it calls them."""
+
+MANY_REJECTED = 0.05
+"""Share of steps left out, because they were not finite, from which a fit is not to be trusted."""
+
+CLIMBING = 0.02
+"""Gain of the bound in the last tenth of the steps, as a share of the whole gain."""
+
+TRACES = {
+    "bound": "Bound (ELBO)",
+    "log_likelihood": "Expected log likelihood",
+    "parameters": "Bound: parameters",
+    "noise": "Bound: noise",
+    "log_prior": "Bound: prior of edges",
+    "entropy": "Bound: entropy of edges",
+    "edges": "Edges",
+    "row_error": "Row error of the relaxed order",
+    "spread": "Spread of the particles",
+    "bandwidth": "Kernel bandwidth",
+    "clipped": "Share of particle scores clipped",
+    "rejected": "Steps left out in a row",
+    "potentials": "Potentials",
+}
+"""What the report calls the traces of a step's diagnostics."""
+
+
+@dataclass(frozen=True, eq=False)
+class GradientDiagnostics(Details):
+    """What a method that follows gradients reports."""
+
+    steps: int = diagnostic("Steps")
+    rejected_steps: int = diagnostic("Steps left out because they were not finite")
+    compile_seconds: float = diagnostic("Seconds to compile")
+    run_seconds: float = diagnostic("Seconds to run")
+    trace: Mapping[str, np.ndarray] = diagnostic("Diagnostics of every step", trace=True)
+
+    def traces(self) -> dict[str, np.ndarray]:
+        """Arrays [1, steps] by the words that stand beside them."""
+        return {TRACES.get(name, name): np.atleast_2d(x) for name, x in self.trace.items()}
+
+
+@dataclass(frozen=True)
+class PublishedSVIDAG(PublishedSettings, Method):
+    """Stein particles over orders, a flow over edges, Bayesian networks: Algorithm 1 as published.
+
+    Examples
+    --------
+    >>> import svidag
+    >>> svidag.methods.PublishedSVIDAG(iterations=500).particles
+    20
+    """
+
+    name: ClassVar[str] = "svi-dag-published"
+    summary: ClassVar[str] = "Structured variational inference, Algorithm 1 of the paper."
+    support: ClassVar[Support] = Support(mechanisms=("mlp",))
+
+    def run(self, problem: Problem, run: Run) -> Fitted:
+        """Run Algorithm 1 and take its guide for the posterior."""
+        from svidag.run import loop
+        from svidag.variational.fitted import GuideGraphs, NetworkParameters
+        from svidag.variational.published_algorithm import PublishedAlgorithm
+        from svidag.variational.published_bound import Rows
+
+        algorithm = PublishedAlgorithm.build(
+            Rows.of(problem.data), problem.prior.to_jax(), self, run.seed
+        )
+
+        def report(done: int, trace: loop.Trace) -> None:
+            shown = {label: float(trace[name][-1]) for name, label in SHOWN if len(trace[name])}
+            run.report("following the bound", done, self.iterations, shown)
+
+        outcome = loop.run(
+            algorithm,
+            loop.Keys.of_seed(run.seed),
+            _schedule(self),
+            report=report,
+            keep=lambda snapshot: run.checkpoint.keep("steps", snapshot),
+            resume=run.resumed("steps"),
+            expired=run.deadline.passed,
+        )
+        networks = algorithm.complete(outcome.state.networks)
+        details = _details(outcome)
+        return Fitted(
+            GuideGraphs(networks, outcome.state.orders, algorithm.prior),
+            NetworkParameters(networks, problem.scaling),
+            "mlp",
+            outcome.status,
+            tuple(_judge(details)),
+            details,
+        )
+
+    def identity(self) -> dict[str, Any]:
+        """The settings as far as they can be compared from one run to the next.
+
+        Functions have no lasting name, so of an optimiser of one's own only its presence is known;
+        a checkpoint is refused where the shapes of its state differ. Chunks change no number.
+        """
+        values = self.values()
+        for name in ("optimiser", "particle_optimiser"):
+            values[name] = None if values[name] is None else "given"
+        return {name: value for name, value in values.items() if name != "chunk"}
+
+
+def _schedule(settings: PublishedSettings) -> Schedule:
+    from svidag.run.loop import Schedule
+
+    stop = None if settings.patience is None else Plateau("bound", settings.patience)
+    return Schedule(settings.iterations, settings.chunk, stop=stop)
+
+
+def _details(outcome: Outcome[Any]) -> GradientDiagnostics:
+    return GradientDiagnostics(
+        steps=outcome.steps,
+        rejected_steps=int((outcome.trace["rejected"] > 0).sum()),
+        compile_seconds=outcome.compile_seconds,
+        run_seconds=outcome.run_seconds,
+        trace=outcome.trace,
+    )
+
+
+def _judge(found: GradientDiagnostics) -> Iterator[Reason]:
+    yield Reason(
+        Level.CAREFUL,
+        "A variational approximation (Algorithm 1 as published): nothing in the run tells how far "
+        "it is from the posterior. The methods 'order-mcmc' and 'exact' do.",
+    )
+    if found.rejected_steps:
+        many = found.rejected_steps > MANY_REJECTED * found.steps
+        text = f"{found.rejected_steps} of {found.steps} steps were not finite and were left out."
+        yield Reason(Level.NOT if many else Level.CAREFUL, text)
+    yield _judge_bound(np.asarray(found.trace["bound"], dtype=float))
+
+
+def _judge_bound(bound: np.ndarray) -> Reason:
+    tenth = len(bound) // 10
+    if tenth < 2:
+        return Reason(Level.NOT, f"{len(bound)} steps are too few to say anything.")
+    first, before, last = bound[:tenth], bound[-2 * tenth : -tenth], bound[-tenth:]
+    gain, whole = last.mean() - before.mean(), last.mean() - first.mean()
+    noise = math.sqrt((last.var(ddof=1) + before.var(ddof=1)) / tenth)
+    if not math.isfinite(gain) or whole <= 0:
+        return Reason(Level.NOT, "The bound (ELBO) did not rise: the fit learned nothing.")
+    if gain > CLIMBING * whole and gain > 2 * noise:
+        text = f"The bound (ELBO) was still rising at the end, by {gain:.1f} in the last tenth."
+        return Reason(Level.CAREFUL, text)
+    return Reason(Level.TRUST, "The bound (ELBO) had levelled off.")
