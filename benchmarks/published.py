@@ -19,12 +19,13 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from svidag.methods.published import _beliefs, _rows
 
 import svidag
 from svidag.problem import Problem
 from svidag.run import loop
-from svidag.variational.algorithm import Published, Settings
+from svidag.variational.published_algorithm import PublishedAlgorithm
+from svidag.variational.published_bound import Rows
+from svidag.variational.settings import PublishedSettings
 
 # The paper takes the raw columns, skewed as they are.
 warnings.simplefilter("ignore", svidag.DataWarning)
@@ -46,13 +47,15 @@ def sachs_fold() -> Any:
     return svidag.datasets.sachs().data.iloc[svidag.datasets.sachs_folds()[0]]
 
 
-def prepare(data: Any) -> Published:
+def prepare(data: Any) -> PublishedAlgorithm:
     """Algorithm 1 with the paper's settings."""
     problem = Problem.build(data, prior=None, interventions=None, standardise=True)
-    return Published.build(_rows(problem), _beliefs(problem), Settings(), 0)
+    return PublishedAlgorithm.build(
+        Rows.of(problem.data), problem.prior.to_jax(), PublishedSettings(), 0
+    )
 
 
-def compiled(algorithm: Published) -> tuple[Callable[[int], Any], str]:
+def compiled(algorithm: PublishedAlgorithm) -> tuple[Callable[[int], Any], str]:
     """What makes the given number of steps from the start, and the program that it runs."""
     key = jax.random.key(0)
     state = algorithm.init(key)
@@ -60,7 +63,7 @@ def compiled(algorithm: Published) -> tuple[Callable[[int], Any], str]:
     def arguments(limit):
         return algorithm, state, key, jnp.asarray(0), jnp.asarray(limit), STEPS
 
-    program = loop._advance.lower(*arguments(0)).compile()
+    program = loop._compiled_steps.lower(*arguments(0)).compile()
     return lambda limit: jax.block_until_ready(
         program(*arguments(limit))
     ), program.compiled.as_text()

@@ -17,7 +17,7 @@ from svidag.graph import are_dags
 from svidag.methods import METHODS
 from svidag.run import loop
 from svidag.run.status import Status
-from svidag.variational.algorithm import Published
+from svidag.variational.published_algorithm import PublishedAlgorithm
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -125,13 +125,13 @@ def _level(bound, n):
 
 def test_a_second_fit_of_the_same_shape_does_not_trace_again(published, monkeypatch):
     traced = []
-    step = Published.step
+    step = PublishedAlgorithm.step
 
     def counting(self, state, key):
         traced.append(None)
         return step(self, state, key)
 
-    monkeypatch.setattr(Published, "step", counting)
+    monkeypatch.setattr(PublishedAlgorithm, "step", counting)
     fit(rows(), prior=KNOWLEDGE, seed=5, **TINY)
     assert traced == []
 

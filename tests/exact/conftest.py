@@ -8,8 +8,7 @@ import pytest
 from svidag import Prior
 from svidag.exact.orders import ExactOrders, parent_weights
 from svidag.mechanisms.linear import LinearGaussian
-from svidag.variational.guide_training import columns_of
-from svidag.variational.tight_bound import EdgeTerms
+from svidag.orders.permutation import possible_edges
 
 
 class FourNodes(NamedTuple):
@@ -17,7 +16,6 @@ class FourNodes(NamedTuple):
 
     model: LinearGaussian
     prior: Any
-    terms: EdgeTerms
     orders: np.ndarray
     exact: np.ndarray
 
@@ -30,6 +28,6 @@ def four_nodes():
     model = LinearGaussian.from_values(x)
     distribution = ExactOrders.build(parent_weights(model.score_tables(), prior), prior.required)
     orders = np.array([[0, 1, 2, 3], [3, 1, 0, 2], [1, 2, 3, 0]])
-    bits = columns_of(orders, np.ones((4, 4), dtype=bool)) @ (1 << np.arange(4))
+    bits = (1 << np.arange(4)) @ possible_edges(orders, np.ones((4, 4), dtype=bool))
     exact = distribution.follow[np.arange(4), bits].sum(axis=1)
-    return FourNodes(model, prior, EdgeTerms.of(prior), orders, exact)
+    return FourNodes(model, prior, orders, exact)

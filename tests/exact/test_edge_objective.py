@@ -8,17 +8,20 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+import scipy.special
+import scipy.stats
 from jax.scipy.special import logsumexp
 
 from svidag.networks.flows import FlowSettings
-from svidag.prior import logistic_beta_log_density
-from svidag.variational.edge_objective import EdgeObjective, NodeBeliefs, straight_through
-from svidag.variational.guide_training import GuideTraining, columns_of
+from svidag.orders.permutation import possible_edges
+from svidag.prior import JaxEdgePrior
+from svidag.variational.edge_objective import EdgeObjective, straight_through
+from svidag.variational.guide_training import GuideTraining
 from svidag.variational.node_guide import (
-    Draws,
+    GuideNoise,
     NodeFlow,
     NodeMeanField,
-    Noise,
+    ParentDraws,
     log_terms,
     stack_flows,
 )
@@ -28,7 +31,16 @@ SETTINGS = FlowSettings(blocks=2, bins=8, boundary=5.0, width=8, depth=1)
 SETS = jnp.array(list(itertools.product([False, True], repeat=3)))  # all parent sets of one node
 WORTH = jnp.array([0.3, 1.1, -0.4, 2.0, 0.9, -1.3, 1.6, 0.2])  # of each of them
 COLUMN, FREE = jnp.ones(3, bool), jnp.ones(3, bool)
-BELIEFS = NodeBeliefs(jnp.zeros(3, bool), jnp.array([1.5, 9.0, 2.0]), jnp.array([2.5, 60.0, 2.0]))
+NODE = jnp.array(1)
+ALPHA, BETA = np.full((3, 3), 7.0), np.full((3, 3), 0.5)
+ALPHA[:, 1], BETA[:, 1] = [1.5, 9.0, 2.0], [2.5, 60.0, 2.0]
+ALL, NONE = np.ones((3, 3), bool), np.zeros((3, 3), bool)
+
+
+def prior(required=NONE):
+    """The node has the second column; its own entry is as open as the others."""
+    alpha, beta = (jnp.asarray(x, jnp.float32) for x in (ALPHA, BETA))
+    return JaxEdgePrior(alpha, beta, jnp.asarray(ALL), jnp.asarray(required))
 
 
 def slopes():
@@ -59,11 +71,15 @@ def test_the_density_of_logits_is_that_of_the_change_of_variables():
         NodeMeanField(np.zeros(3)).log_density(z, column)
 
 
-def test_the_density_of_beliefs_is_logistic_beta():
-    logits = jnp.array([[0.3, -2.0, 1.0]])
-    alpha, beta = (jnp.tile(x, (3, 1)) for x in (BELIEFS.alpha, BELIEFS.beta))
-    each = logistic_beta_log_density(jnp.tile(logits, (3, 1)), alpha, beta)[0]
-    np.testing.assert_allclose(BELIEFS.log_density(logits)[0], each.sum(), rtol=1e-5)
+def test_the_prior_of_a_nodes_logits_is_that_of_its_column_without_settled_pairs():
+    logits = np.array([0.3, -2.0, 1.0])
+    p = scipy.special.expit(logits)
+    required = NONE.copy()
+    required[2, 1] = True
+    alpha, beta = (np.where(required[:, 1], 1.0, x[:, 1]) for x in (ALPHA, BETA))
+    expected = scipy.stats.beta.logpdf(p, alpha, beta) + np.log(p * (1 - p))
+    found = prior(required).node_log_density(jnp.asarray(logits[None], jnp.float32), NODE)
+    np.testing.assert_allclose(found, [expected.sum()], rtol=1e-5)
 
 
 def test_the_published_gradient_sums_over_edges_exactly():
@@ -74,14 +90,14 @@ def test_the_published_gradient_sums_over_edges_exactly():
     def exact(guide):
         logits = guide.logits(z, column)
         share = jnp.exp(log_terms(jnp.tile(logits, (8, 1)), SETS, FREE)[:, 0])
-        ratio = BELIEFS.log_density(logits) - guide.log_density(z, column)
+        ratio = prior().node_log_density(logits, NODE) - guide.log_density(z, column)
         return share @ WORTH + ratio[0]
 
     def single(guide, parents, slope):
         logits = guide.logits(z, column)
-        drawn = Draws(logits, parents[None], log_terms(logits, parents[None], FREE))
-        noise = Noise(z, jnp.zeros((1, 3)))
-        return objective.ascent(guide, noise, drawn, COLUMN, BELIEFS, slope[None])
+        drawn = ParentDraws(logits, parents[None], log_terms(logits, parents[None], FREE))
+        noise = GuideNoise(z, jnp.zeros((1, 3)))
+        return objective.ascent(guide, noise, drawn, COLUMN, prior(), NODE, slope[None])
 
     @eqx.filter_jit
     def both(guide):
@@ -123,16 +139,16 @@ def test_relaxed_gradients_are_biased_and_local_expectations_are_not(gradient):
 
 
 def test_the_published_bound_is_below_the_tight_one_and_both_below_the_evidence(four_nodes):
-    model, prior, terms, orders, exact = four_nodes
-    start = np.where(prior.allowed, np.log(prior.alpha / prior.beta), 0.0)
+    model, edges, orders, exact = four_nodes
+    start = np.where(edges.allowed, np.log(edges.alpha / edges.beta), 0.0)
     guides = stack_flows(jax.random.key(1), start, SETTINGS, "spline-coupling")
-    columns = np.repeat(columns_of(orders, terms.allowed), 200, axis=0)
+    possible = np.repeat(possible_edges(orders, edges.allowed), 200, axis=0)
     bounds = {}
     for bound in ("tight", "published"):
         kept = {"draws": 8, "optimiser": optax.set_to_zero()}
-        training = GuideTraining(model, terms, **kept, objective=EdgeObjective(bound))
-        _, judged = training.step(training.start(guides), jax.random.key(3), columns)
-        values = judged.bound.reshape(3, 200)
+        training = GuideTraining(model, edges, **kept, objective=EdgeObjective(bound))
+        _, scored = training.step(training.start(guides), jax.random.key(3), possible)
+        values = scored.bound.reshape(3, 200)
         bounds[bound] = values.mean(axis=1), values.std(axis=1) / np.sqrt(200)
     (tight, one), (published, two) = bounds["tight"], bounds["published"]
     assert (tight <= exact + 4 * one).all()

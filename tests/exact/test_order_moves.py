@@ -168,7 +168,7 @@ def test_same_seed_same_chains():
 
 
 @pytest.mark.parametrize("prior", PRIORS.values(), ids=PRIORS.keys())
-def test_chains_begin_where_they_are_told(prior):
+def test_chains_begin_at_given_orders(prior):
     beliefs, tables = small_tables(prior)
     starts = np.array([[2, 1, 0, 3], [3, 2, 1, 0]])
     still = Schedule(chains=2, levels=2, burn_in=0, orders=2, moves="none", enough=NEVER)
@@ -195,7 +195,7 @@ def test_chains_end_when_time_is_up():
     chains = run_chains(
         tables, beliefs, schedule, seed=0, stop=lambda: asked.append(None) or len(asked) == 2
     )
-    assert chains.kept == 8
+    assert chains.length == 8
 
 
 def test_exchanges_carry_a_chain_between_modes_that_moves_alone_do_not_cross():
@@ -238,7 +238,7 @@ def test_a_run_cut_off_after_any_segment_goes_on_as_if_nothing_had_happened():
     schedule = Schedule(chains=2, burn_in=5, orders=11, look=4, thin=3, enough=NEVER)
     states = []
     whole = run_chains(tables, beliefs, schedule, seed=2, keep=states.append)
-    assert [state.kept for state in states] == [4, 8, 11]
+    assert [state.length for state in states] == [4, 8, 11]
     for state in states:
         resumed = run_chains(tables, beliefs, schedule, seed=2, begun=state)
         assert (resumed.orders == whole.orders).all()
@@ -250,14 +250,14 @@ def test_chains_end_when_halves_agree_and_only_on_the_grid():
     beliefs, tables = small_tables(PRIORS["plain"])
     rule = Agreement(tolerance=0.05, effective=100.0)
     schedule = Schedule(chains=4, burn_in=20, orders=10_000, look=50, enough=rule)
-    told = []
-    found = run_chains(tables, beliefs, schedule, seed=0, report=told.append)
-    assert found.kept % 50 == 0
-    assert found.kept < 1000
+    reported = []
+    found = run_chains(tables, beliefs, schedule, seed=0, report=reported.append)
+    assert found.length % 50 == 0
+    assert found.length < 1000
     assert half_disagreement(found.edges) < 0.05
     assert effective_size(found.log_evidence) >= 100
-    assert max(told) == 4 * (20 + found.kept * 10)
+    assert max(reported) == 4 * (20 + found.length * 10)
     patient = run_chains(
-        tables, beliefs, Schedule(chains=4, burn_in=20, orders=found.kept, enough=NEVER), seed=0
+        tables, beliefs, Schedule(chains=4, burn_in=20, orders=found.length, enough=NEVER), seed=0
     )
-    assert patient.kept == found.kept
+    assert patient.length == found.length

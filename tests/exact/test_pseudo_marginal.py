@@ -12,12 +12,17 @@ from svidag.exact.orders import ExactOrders, parent_weights
 from svidag.mechanisms.linear import LinearGaussian
 from svidag.mechanisms.local import CachedScores
 from svidag.networks.flows import FlowSettings
+from svidag.orders.permutation import (
+    feasible,
+    list_columns,
+    possible_edges,
+    relocate_or_swap,
+)
 from svidag.variational.evidence_estimate import GuideEstimator
-from svidag.variational.guide_training import GuideTraining, columns_of
-from svidag.variational.kept_sets import Collection, Remembered, RememberedEstimator
+from svidag.variational.guide_training import GuideTraining
+from svidag.variational.kept_sets import KeptParentSets, KeptSetEstimator, ParentSetCollection
 from svidag.variational.node_guide import stack_flows, stack_mean_fields
-from svidag.variational.pseudo_marginal import PseudoMarginal, feasible, relocate_or_swap
-from svidag.variational.tight_bound import EdgeTerms
+from svidag.variational.pseudo_marginal import PseudoMarginal
 
 NAMES = "abcd"
 LEVELS = {"kept ladder": 3}
@@ -34,11 +39,10 @@ class Case:
         x[:, 2] += 0.5 * x[:, 1] - 0.6 * x[:, 3]
         self.prior = prior.bind(NAMES)
         self.model = LinearGaussian.from_values(x)
-        self.terms = EdgeTerms.of(self.prior)
         weights = parent_weights(self.model.score_tables(), self.prior)
         self.distribution = ExactOrders.build(weights, self.prior.required)
         orders = np.array(list(itertools.permutations(range(4))))
-        bits = columns_of(orders, np.ones((4, 4), dtype=bool)) @ (1 << np.arange(4))
+        bits = (1 << np.arange(4)) @ possible_edges(orders, np.ones((4, 4), dtype=bool))
         log_p = self.distribution.follow[np.arange(4), bits].sum(axis=1)
         self.order_log_evidence = dict(zip(map(tuple, orders.tolist()), log_p, strict=True))
         self.order_probability = np.exp(log_p - np.logaddexp.reduce(log_p))
@@ -53,12 +57,12 @@ def poor_guide():
 def trained_guide(case):
     settings = FlowSettings(2, 8, 5.0, 8, 1)
     guides = stack_flows(jax.random.key(0), np.zeros((4, 4)), settings, "spline-coupling")
-    training = GuideTraining(case.model, case.terms, draws=4, optimiser=optax.adam(0.05))
+    training = GuideTraining(case.model, case.prior, draws=4, optimiser=optax.adam(0.05))
     state = training.start(guides)
     rng = np.random.default_rng(1)
     for t in range(150):
-        columns = columns_of(case.orders[rng.choice(24, 8)], case.terms.allowed)
-        state, _ = training.step(state, jax.random.key(t), columns)
+        possible = possible_edges(case.orders[rng.choice(24, 8)], case.prior.allowed)
+        state, _ = training.step(state, jax.random.key(t), possible)
     return state.guides
 
 
@@ -66,9 +70,9 @@ def trained_guide(case):
 def test_estimates_are_unbiased(guide):
     case = Case(FREE)
     guides = poor_guide() if guide == "poor" else trained_guide(case)
-    estimator = GuideEstimator(guides, CachedScores(case.model), case.terms, draws=4)
+    estimator = GuideEstimator(guides, CachedScores(case.model), case.prior, draws=4)
     column = np.array([[True, True, False, True]])
-    exact = case.graphs.follow[2, column[0] @ (1 << np.arange(4))]
+    exact = case.distribution.follow[2, column[0] @ (1 << np.arange(4))]
     drawn = estimator(jax.random.key(0), np.full(8000, 2), np.repeat(column, 8000, axis=0))
     ratio = np.exp(drawn.log_evidence - exact)
     # Five standard errors: fails once in two million runs, the weights being bounded.
@@ -78,21 +82,21 @@ def test_estimates_are_unbiased(guide):
 def sampler_of(kind, case):
     """Plain relocation with a poor or a trained guide, or a chain on few kept parent sets."""
     guides = trained_guide(case) if kind == "trained" else poor_guide()
-    rest = GuideEstimator(guides, CachedScores(case.model), case.terms, draws=8)
+    rest = GuideEstimator(guides, CachedScores(case.model), case.prior, draws=8)
     if "kept" not in kind:
-        return PseudoMarginal(rest, case.terms)
-    collection = Collection(case.terms, case.model, capacity=3)
-    training = GuideTraining(case.model, case.terms, draws=4, optimiser=optax.set_to_zero())
-    possible = case.orders[feasible(case.orders, case.terms.required)]
-    columns = columns_of(possible[::3], case.terms.allowed)
-    _, judged = training.step(training.start(poor_guide()), jax.random.key(3), columns)
-    collection.add_judged(columns, judged)
-    known = collection.freeze()
+        return PseudoMarginal(rest, case.prior)
+    collection = ParentSetCollection(case.prior, case.model, capacity=3)
+    training = GuideTraining(case.model, case.prior, draws=4, optimiser=optax.set_to_zero())
+    orders = case.orders[feasible(case.orders, case.prior.required)]
+    possible = possible_edges(orders[::3], case.prior.allowed)
+    _, scored = training.step(training.start(poor_guide()), jax.random.key(3), possible)
+    collection.add_draws(possible, scored)
+    kept = collection.freeze()
     levels = LEVELS.get(kind, 1)
     return PseudoMarginal(
-        RememberedEstimator(known, rest),
-        case.terms,
-        lambda replicas, rng: known.walk(replicas, rng, powers=POWERS[levels], sweeps=levels),
+        KeptSetEstimator(kept, rest),
+        case.prior,
+        lambda replicas, rng: kept.walk(replicas, rng, powers=POWERS[levels], sweeps=levels),
     )
 
 
@@ -102,7 +106,7 @@ def sampler_of(kind, case):
 def test_chains_reproduce_the_exact_posterior_of_the_order(kind):
     case = Case(KNOWN if "knowledge" in kind else FREE)
     sampler = sampler_of(kind, case)
-    possible = case.orders[feasible(case.orders, case.terms.required)]
+    possible = case.orders[feasible(case.orders, case.prior.required)]
     K, burn_in, steps = (64, 100, 300) if kind == "trained" else (256, 60, 200)
     start = possible[np.random.default_rng(0).choice(len(possible), (K, LEVELS.get(kind, 1)))]
     chains = sampler.start(jax.random.key(1), start)
@@ -112,14 +116,14 @@ def test_chains_reproduce_the_exact_posterior_of_the_order(kind):
     code = {order: at for at, order in enumerate(case.order_log_evidence)}
     for t in range(burn_in + steps):
         chains, _ = sampler.step(chains, jax.random.fold_in(jax.random.key(2), t))
-        assert (chains.parents >= case.terms.required).all()
-        assert not (chains.parents & ~case.terms.allowed).any()
-        assert feasible(chains.orders, case.terms.required).all()
+        assert (chains.graphs >= case.prior.required).all()
+        assert not (chains.graphs & ~case.prior.allowed).any()
+        assert feasible(chains.orders, case.prior.required).all()
         if t >= burn_in:
             seen[np.arange(K), [code[tuple(o)] for o in chains.orders.tolist()]] += 1 / steps
-            edges += chains.edges.swapaxes(1, 2) / steps
-            graphs += chains.parents.swapaxes(1, 2) / steps
-    exact = case.graphs.edge_probabilities()
+            edges += chains.edges / steps
+            graphs += chains.graphs / steps
+    exact = case.distribution.edge_probabilities()
     for ours, truth in [(seen, case.order_probability), (edges, exact), (graphs, exact)]:
         # Chains are independent, so their spread gives the standard error of their mean.
         error = np.abs(ours.mean(axis=0) - truth)
@@ -128,25 +132,24 @@ def test_chains_reproduce_the_exact_posterior_of_the_order(kind):
 
 
 def every_set(case):
-    nodes, codes = np.nonzero(np.isfinite(case.graphs.weights.sets))
+    nodes, codes = np.nonzero(np.isfinite(case.distribution.weights.sets))
     sets = (codes[:, None] >> np.arange(4)) & 1 == 1
-    return Remembered.of(nodes, sets, case.graphs.weights.sets[nodes, codes], case.terms)
+    return KeptParentSets.of(nodes, sets, case.distribution.weights.sets[nodes, codes], case.prior)
 
 
 def test_kept_sets_give_the_exact_conditional_when_none_is_missing():
     case = Case(FREE)
     every = every_set(case)
-    columns = columns_of(case.orders, case.terms.allowed).reshape(-1, 4)
-    pairs = np.tile(np.arange(4), 24)
+    pairs, columns = list_columns(possible_edges(case.orders, case.prior.allowed))
     log_sum, edges, drawn = every.condition(pairs, columns, np.full(96, 0.5))
-    follow = case.graphs.follow[pairs, columns @ (1 << np.arange(4))]
+    follow = case.distribution.follow[pairs, columns @ (1 << np.arange(4))]
     np.testing.assert_allclose(log_sum, follow, atol=1e-9)
     assert not (drawn & ~columns).any()
     for i in range(4):  # P(i → j | U) = 1 − exp(F(U ∖ i) − F(U))
         without = columns.copy()
         without[:, i] = False
-        shorter = case.graphs.follow[pairs, without @ (1 << np.arange(4))]
-        shorter = shorter + np.where(columns[:, i], case.terms.log_absent[pairs, i], 0.0)
+        shorter = case.distribution.follow[pairs, without @ (1 << np.arange(4))]
+        shorter = shorter + np.where(columns[:, i], case.prior.free_log_absent[i, pairs], 0.0)
         np.testing.assert_allclose(edges[:, i], -np.expm1(shorter - follow), atol=1e-9)
 
 
@@ -179,8 +182,8 @@ def test_proposals_are_symmetric_and_reach_every_neighbour():
 
 def test_seeds_repeat():
     case = Case(FREE)
-    estimator = GuideEstimator(poor_guide(), case.model, case.terms, draws=4)
-    sampler = PseudoMarginal(estimator, case.terms)
+    estimator = GuideEstimator(poor_guide(), case.model, case.prior, draws=4)
+    sampler = PseudoMarginal(estimator, case.prior)
     one, two = (
         sampler.step(sampler.start(jax.random.key(0), case.orders[:, None]), jax.random.key(1))[0]
         for _ in range(2)

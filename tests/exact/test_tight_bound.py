@@ -11,11 +11,12 @@ import pytest
 from jax.scipy.special import logsumexp
 
 from svidag.networks.flows import FlowSettings
-from svidag.variational.guide_training import GuideTraining, columns_of
+from svidag.orders.permutation import possible_edges
+from svidag.variational.guide_training import GuideTraining
 from svidag.variational.node_guide import (
     LIMIT,
+    GuideNoise,
     NodeFlow,
-    Noise,
     draw_parents,
     edge_log_odds,
     log_terms,
@@ -139,7 +140,7 @@ def test_the_guide_draws_what_it_says():
     required = jnp.array([False, False, False, True])
     guide = NodeFlow(jax.random.key(0), np.array([0.5, -1.0, 3.0, 0.0]), SETTINGS, scale=2.0)
     drawn = jax.vmap(lambda noise: draw_parents(guide, noise, column, required))(
-        Noise.draw(jax.random.key(1), (5000, 4, 4))
+        GuideNoise.draw(jax.random.key(1), (5000, 4, 4))
     )
     assert bool(drawn.parents[..., 3].all())
     assert not bool(drawn.parents[..., 2].any())
@@ -151,17 +152,17 @@ def test_the_guide_draws_what_it_says():
 
 
 def test_the_bound_is_below_the_evidence_and_more_draws_close_the_gap(four_nodes):
-    model, _, terms, orders, exact = four_nodes
+    model, prior, orders, exact = four_nodes
     guides = stack_flows(jax.random.key(1), np.zeros((4, 4)), SETTINGS, "spline-coupling")
     wide = jnp.full_like(guides.log_scale, jnp.log(4.0))
     guides = eqx.tree_at(lambda g: g.log_scale, guides, wide)
-    columns = np.repeat(columns_of(orders, terms.allowed), 400, axis=0)
+    possible = np.repeat(possible_edges(orders, prior.allowed), 400, axis=0)
     gaps = []
     for draws in (1, 16):
-        training = GuideTraining(model, terms, draws=draws, optimiser=optax.set_to_zero())
+        training = GuideTraining(model, prior, draws=draws, optimiser=optax.set_to_zero())
         state = training.start(guides)
         bounds = [
-            training.step(state, jax.random.key(t), columns)[1].bound.reshape(3, 400)
+            training.step(state, jax.random.key(t), possible)[1].bound.reshape(3, 400)
             for t in range(16 // draws)
         ]
         values = np.concatenate(bounds, axis=1)
@@ -173,13 +174,13 @@ def test_the_bound_is_below_the_evidence_and_more_draws_close_the_gap(four_nodes
 
 
 def test_training_raises_the_bound_towards_the_evidence(four_nodes):
-    model, _, terms, orders, exact = four_nodes
-    training = GuideTraining(model, terms, draws=8, optimiser=optax.adam(0.05))
+    model, prior, orders, exact = four_nodes
+    training = GuideTraining(model, prior, draws=8, optimiser=optax.adam(0.05))
     state, bounds = training.start(stack_mean_fields(np.zeros((4, 4)))), []
-    columns = np.repeat(columns_of(orders, terms.allowed), 50, axis=0)
+    possible = np.repeat(possible_edges(orders, prior.allowed), 50, axis=0)
     for t in range(60):
-        state, judged = training.step(state, jax.random.key(t), columns)
-        bounds.append(judged.bound.reshape(3, 50))
+        state, scored = training.step(state, jax.random.key(t), possible)
+        bounds.append(scored.bound.reshape(3, 50))
     first, last = bounds[0], bounds[-1]
     error = np.hypot(first.std(axis=1), last.std(axis=1)) / np.sqrt(50)
     assert (last.mean(axis=1) - first.mean(axis=1) > 5 * error).all()

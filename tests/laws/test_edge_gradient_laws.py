@@ -9,16 +9,16 @@ import pytest
 
 from svidag.mechanisms.mlp import MLPMechanism
 from svidag.orders.relaxation import hard_mask
-from svidag.variational.algorithm import Settings
+from svidag.prior import JaxEdgePrior
 from svidag.variational.guide import BernoulliGuide
 from svidag.variational.published_bound import (
-    Beliefs,
+    BoundEstimation,
     Networks,
-    Relaxing,
     Rows,
     conditional_bound,
     edge_effects,
 )
+from svidag.variational.settings import PublishedSettings
 
 GRADIENTS = ("straight-through", "difference")
 
@@ -48,18 +48,18 @@ def problem(logit):
         lambda m: (m.trunk_weights, m.mean_head, m.scale_head), mechanism, (trunk, mean, sure)
     )
     networks = Networks(BernoulliGuide(jnp.full((2, 2), logit)), mechanism)
-    beliefs = Beliefs(
+    prior = JaxEdgePrior(
         jnp.ones((2, 2)), jnp.ones((2, 2)), ~jnp.eye(2, dtype=bool), jnp.zeros((2, 2), bool)
     )
     rows = Rows(jnp.tile(jnp.array([[1.0, 0.6]]), (8, 1)), jnp.ones((8, 2), bool))
-    return networks, beliefs, rows
+    return networks, prior, rows
 
 
 @eqx.filter_jit
-def bound(networks, beliefs, rows, gradient, draws=1, temperature=0.1):
+def bound(networks, prior, rows, gradient, draws=1, temperature=0.1):
     r = jnp.array([[1.0, -1.0]])
-    relaxing = Relaxing(temperature, 4, draws, gradient)
-    terms, _ = conditional_bound(networks, beliefs, rows, r, hard_mask(r), jr.key(0), relaxing)
+    estimation = BoundEstimation(temperature, 4, draws, gradient)
+    terms, _ = conditional_bound(networks, prior, rows, r, hard_mask(r), jr.key(0), estimation)
     return terms.total[0]
 
 
@@ -77,16 +77,16 @@ def test_both_have_the_same_bound_and_the_same_gradient_for_mechanisms():
 def test_difference_is_the_derivative_of_the_expected_bound():
     """d/dl [σ(l) F(edge) + (1 − σ(l)) F(none) − KL(l)], which straight-through misses."""
     logit = 2.0
-    networks, beliefs, rows = problem(logit)
+    networks, prior, rows = problem(logit)
 
     def certain(value):
         sure = eqx.tree_at(lambda n: n.edges.logits, networks, jnp.full((2, 2), value))
-        return bound(sure, beliefs, rows, "difference") + sure.edges.kl(beliefs.alpha, beliefs.beta)
+        return bound(sure, prior, rows, "difference") + sure.edges.kl(prior.alpha, prior.beta)
 
     gain = float(certain(30.0) - certain(-30.0))
 
     def slope(gradient):
-        grad = eqx.filter_grad(bound)(networks, beliefs, rows, gradient, 20_000)
+        grad = eqx.filter_grad(bound)(networks, prior, rows, gradient, 20_000)
         return float(grad.edges.logits[0, 1])
 
     p = 1 / (1 + np.exp(-logit))
@@ -98,6 +98,6 @@ def test_difference_is_the_derivative_of_the_expected_bound():
 
 def test_whole_graph_conditioning_is_refused():
     with pytest.raises(ValueError, match="needs condition='column'"):
-        Settings(edge_gradient="difference", condition="graph")
+        PublishedSettings(edge_gradient="difference", condition="graph")
     with pytest.raises(ValueError, match="edge_gradient must be one of"):
-        Settings(edge_gradient="exact")
+        PublishedSettings(edge_gradient="exact")

@@ -14,9 +14,10 @@ import scipy.stats
 
 from svidag.kernels import noise
 from svidag.mechanisms.mlp import MLPMechanism
-from svidag.variational.algorithm import GaussianOrders
+from svidag.prior import JaxEdgePrior
 from svidag.variational.guide import BernoulliGuide, FlowGuide
-from svidag.variational.published_bound import Beliefs, Networks, Relaxing, Rows, conditional_bound
+from svidag.variational.order_guide import GaussianOrders
+from svidag.variational.published_bound import BoundEstimation, Networks, Rows, conditional_bound
 
 M, N, BATCH, DRAWS = 3, 12, 5, 2
 OFF = ~np.eye(M, dtype=bool)
@@ -53,7 +54,7 @@ def problem():
     required[2, 1], allowed[2, 0] = True, False
     observed = rng.random((N, M)) < 0.8
     rows = Rows(jnp.asarray(rng.standard_normal((N, M)), jnp.float32), jnp.asarray(observed))
-    return Beliefs(*map(jnp.asarray, (ALPHA, BETA, allowed, required))), rows
+    return JaxEdgePrior(*map(jnp.asarray, (ALPHA, BETA, allowed, required))), rows
 
 
 class Found(NamedTuple):
@@ -88,7 +89,7 @@ def found(request):
     # The relaxed masks are for derivatives: the value must not depend on them.
     masks = jnp.full((len(R), M, M), 0.123)
     terms, edges = eqx.filter_jit(conditional_bound)(
-        networks, beliefs, rows, jnp.asarray(R), masks, KEY, Relaxing(0.3, BATCH, DRAWS)
+        networks, beliefs, rows, jnp.asarray(R), masks, KEY, BoundEstimation(0.3, BATCH, DRAWS)
     )
     _, key_noise, key_theta, key_rows = noise.split(KEY, 4)
     z, gamma, jacobian = logits(networks.edges)

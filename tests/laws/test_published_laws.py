@@ -12,10 +12,16 @@ import pytest
 
 from svidag.kernels import noise
 from svidag.orders.relaxation import Sinkhorn, relax
-from svidag.run.loop import FitError, Schedule, Status, run
-from svidag.run.progress import Silent
-from svidag.variational.algorithm import Published, Settings, State
-from svidag.variational.published_bound import Beliefs, Rows
+from svidag.prior import JaxEdgePrior
+from svidag.run.loop import FitError, Keys, Schedule, run
+from svidag.run.status import Status
+from svidag.variational.published_algorithm import (
+    PublishedAlgorithm,
+    PublishedInfo,
+    PublishedState,
+)
+from svidag.variational.published_bound import Rows
+from svidag.variational.settings import PublishedSettings
 
 K, M, N = 3, 3, 40
 RATE, PARTICLE_RATE, SIGMA, TAU, TEMPERATURE = 0.003, 0.2, 1.3, 0.8, 0.4
@@ -51,9 +57,9 @@ def wild(count):
 def algorithm(x, **settings):
     alpha, beta = np.full((2, M, M), [[[2.0]], [[3.0]]], np.float32)
     allowed, required = ~np.eye(M, dtype=bool), np.zeros((M, M), bool)
-    beliefs = Beliefs(*jax.device_put((alpha, beta, allowed, required)))
+    prior = JaxEdgePrior(*jax.device_put((alpha, beta, allowed, required)))
     rows = Rows(*jax.device_put((x, np.ones((N, M), bool))))
-    return Published.build(rows, beliefs, Settings(**{**SMALL, **settings}), seed=0)
+    return PublishedAlgorithm.build(rows, prior, PublishedSettings(**{**SMALL, **settings}), seed=0)
 
 
 def bent(state):
@@ -68,10 +74,10 @@ def bent(state):
 
 
 class Step(NamedTuple):
-    published: Published
-    before: State
-    after: State
-    info: dict
+    published: PublishedAlgorithm
+    before: PublishedState
+    after: PublishedState
+    info: PublishedInfo
     key: jax.Array
 
 
@@ -110,7 +116,7 @@ def bounds(published, networks, r, key):
     x, observed = rows.batches(key_rows, (K, SMALL["batch"]))
     likelihood = networks.mechanism.log_likelihood(guide.sample(key_theta), A, x, observed)
     divergence = sum(networks.mechanism.kl(guide))
-    a, b = published.beliefs.alpha[None], published.beliefs.beta[None]
+    a, b = published.prior.alpha[None], published.prior.beta[None]
     share = jax.nn.sigmoid(gamma)
     log_p = jax.scipy.stats.beta.logpdf(share, a, b) + jnp.log(share * (1 - share))
     prior = (log_p * open_pairs).sum(axis=(1, 2))
@@ -132,7 +138,7 @@ def slopes(step):
 
 
 def test_the_reported_bound_is_the_mean_over_particles(step, slopes):
-    np.testing.assert_allclose(step.info["bound"], slopes[0].mean(), rtol=1e-4)
+    np.testing.assert_allclose(step.info.estimate.bound, slopes[0].mean(), rtol=1e-4)
 
 
 def flat(tree):
@@ -175,7 +181,7 @@ def test_particles_climb_their_own_bound_and_prior_at_the_given_rate(step, slope
     expected = stein(r, scores, features(step.before.orders))
     moved = (np.asarray(step.after.orders, float) - r) / PARTICLE_RATE
     np.testing.assert_allclose(moved, expected, rtol=5e-3, atol=2e-3 * np.abs(expected).max())
-    assert step.info["clipped"] == 0
+    assert step.info.estimate.orders.clipped == 0
 
 
 def test_the_momentum_of_the_given_optimiser_is_kept(step, slopes):
@@ -188,13 +194,13 @@ def test_a_step_that_is_not_finite_leaves_the_state_and_is_counted(step):
     state = step.after
     for rejected in (1, 2):
         state, info = advance(broken, state, jr.key(rejected))
-        assert info["rejected"] == state.rejected == rejected
+        assert info.rejected == state.rejected == rejected
     assert state.count == step.after.count + 2
     for name in ("orders", "networks", "optimiser", "order_optimiser"):
         kept, old = (jax.tree.leaves(getattr(s, name)) for s in (state, step.after))
         assert all(np.array_equal(a, b) for a, b in zip(kept, old, strict=True))
     state, info = advance(step.published, state, jr.key(3))
-    assert info["rejected"] == 0
+    assert info.rejected == 0
     assert not np.array_equal(state.orders, step.after.orders)
 
 
@@ -204,7 +210,7 @@ LOOP = {"chunk": 50}
 
 
 def test_the_bound_rises():
-    outcome = run(algorithm(chain(), **ADAM), 0, Schedule(STEPS, **LOOP), meter=Silent())
+    outcome = run(algorithm(chain(), **ADAM), Keys.of_seed(0), Schedule(STEPS, **LOOP))
     bound = outcome.trace["bound"].astype(float)
     first, last = bound[:50], bound[-50:]
     error = np.hypot(first.std(), last.std()) / np.sqrt(50)
@@ -213,7 +219,7 @@ def test_the_bound_rises():
 
 
 def test_steps_with_a_wild_row_are_rejected_by_adam_and_the_others_are_not():
-    outcome = run(algorithm(wild(1), **ADAM), 0, Schedule(50, **LOOP), meter=Silent())
+    outcome = run(algorithm(wild(1), **ADAM), Keys.of_seed(0), Schedule(50, **LOOP))
     finite = np.isfinite(outcome.trace["bound"])
     assert 5 < finite.sum() < 45
     expected = [0]
@@ -227,5 +233,5 @@ def test_steps_with_a_wild_row_are_rejected_by_adam_and_the_others_are_not():
 def test_too_many_rejected_steps_in_a_row_end_the_fit():
     broken = algorithm(wild(N), **ADAM)
     with pytest.raises(FitError, match="20 steps in a row were not finite") as raised:
-        run(broken, 0, Schedule(100, max_rejected=20, **LOOP), meter=Silent())
+        run(broken, Keys.of_seed(0), Schedule(100, max_rejected=20, **LOOP))
     assert raised.value.status is Status.DIVERGED

@@ -1,7 +1,9 @@
 """The loop on a toy algorithm: chunks, stop rules, checkpoints, rejected steps, interruption."""
 
+import contextlib
 import io
 import re
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -11,9 +13,9 @@ import pytest
 from jaxtyping import Array
 
 from svidag.run import loop
-from svidag.run.checkpoint import FORMAT, Checkpoint, Interrupted
-from svidag.run.loop import Algorithm, Schedule, Status, run
-from svidag.run.progress import Meter, Silent
+from svidag.run.checkpoint import FORMAT, Checkpoint, Interrupted, resumable
+from svidag.run.loop import CompiledAlgorithm, HostAlgorithm, Keys, ResumeState, Schedule, run
+from svidag.run.status import Status
 
 traces = []
 
@@ -23,17 +25,18 @@ class WalkState(eqx.Module):
     rejected: Array
 
 
-class Walk(Algorithm[WalkState]):
+class WalkInfo(NamedTuple):
+    height: Array
+    rejected: Array
+
+
+class Walk(CompiledAlgorithm[WalkState]):
     """A random walk that is not finite beyond `wall` steps."""
 
     wall: Array
 
     def init(self, key):
         return WalkState(jax.random.normal(key, (3,)), jnp.zeros((), jnp.int32))
-
-    @property
-    def figures(self):
-        return ("height", "rejected")
 
     def step(self, state, key):
         traces.append(None)
@@ -42,33 +45,40 @@ class Walk(Algorithm[WalkState]):
         state = WalkState(
             jnp.where(fine, place, state.place), jnp.where(fine, 0, state.rejected + 1)
         )
-        return state, {"height": place[0], "rejected": state.rejected}
+        return state, WalkInfo(place[0], state.rejected)
 
 
 def walk(wall=jnp.inf):
     return Walk(jnp.asarray(wall))
 
 
-class Recorder(Meter):
+class Reports:
+    """Collects what is reported, and may interrupt the run."""
+
     def __init__(self, interrupt_at=None):
-        self.seen, self.closed, self._interrupt_at = [], 0, interrupt_at
+        self.seen, self._interrupt_at = [], interrupt_at
 
-    def open(self, title, done, total):
-        self.opened = (title, done, total)
-
-    def update(self, done, figures):
-        self.seen.append((done, dict(figures)))
+    def __call__(self, done, trace):
+        self.seen.append(done)
         if self._interrupt_at is not None and done >= self._interrupt_at:
             raise KeyboardInterrupt
 
-    def close(self):
-        self.closed += 1
 
-
-def outcome(seed=0, steps=230, meter=None, checkpoint=None, **schedule):
-    return run(
-        walk(), seed, Schedule(steps, **schedule), meter=meter or Silent(), checkpoint=checkpoint
-    )
+def outcome(seed=0, steps=230, report=None, checkpoint=None, algorithm=None, **schedule):
+    """A run, with its checkpoint if it has one, as methods do it."""
+    report, checkpoint = report or Reports(), checkpoint or Checkpoint(None, {})
+    saved = checkpoint.load()
+    with resumable(checkpoint):
+        found = run(
+            algorithm or walk(),
+            Keys.of_seed(seed),
+            Schedule(steps, **schedule),
+            report=report,
+            keep=lambda snapshot: checkpoint.keep("steps", snapshot),
+            resume=None if saved is None else saved.state,
+        )
+        checkpoint.write()
+    return found
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 50, 1000])
@@ -104,10 +114,10 @@ def test_one_trace_serves_all_fits_of_one_shape():
 def test_a_resumed_run_equals_one_left_alone(tmp_path):
     checkpoint = Checkpoint(tmp_path / "run.npz", {"seed": 0}, every=0.0)
     with pytest.raises(Interrupted, match=r"saved in .*run\.npz.*goes on"):
-        outcome(meter=Recorder(interrupt_at=90), checkpoint=checkpoint, chunk=30)
-    recorder = Recorder()
-    resumed = outcome(meter=recorder, checkpoint=checkpoint, chunk=30)
-    assert recorder.opened[1] == 90
+        outcome(report=Reports(interrupt_at=90), checkpoint=checkpoint, chunk=30)
+    reports = Reports()
+    resumed = outcome(report=reports, checkpoint=checkpoint, chunk=30)
+    assert reports.seen[0] == 90
     plain = outcome(chunk=30)
     assert (resumed.state.place == plain.state.place).all()
     assert (resumed.trace["height"] == plain.trace["height"]).all()
@@ -119,7 +129,7 @@ def test_a_resumed_run_does_not_pass_its_stop_rule(tmp_path):
     checkpoint = Checkpoint(tmp_path / "run.npz", {}, every=1e9)
     schedule = {"steps": 1000, "stop": lambda trace: len(trace["height"]) == 200}
     with pytest.raises(Interrupted, match="saved in"):
-        outcome(meter=Recorder(interrupt_at=200), checkpoint=checkpoint, **schedule)
+        outcome(report=Reports(interrupt_at=200), checkpoint=checkpoint, **schedule)
     for _ in range(2):
         resumed = outcome(checkpoint=checkpoint, **schedule)
         assert (resumed.steps, resumed.status) == (200, Status.CONVERGED)
@@ -148,25 +158,73 @@ def test_an_interruption_after_a_chunk_keeps_state_and_step_together(tmp_path, m
     assert (resumed.trace["height"] == plain.trace["height"]).all()
 
 
-def test_interruption_while_compiling_closes_the_meter_and_says_what_to_do(tmp_path, monkeypatch):
+def test_interruption_while_compiling_says_what_to_do(tmp_path, monkeypatch):
     def interrupted(*arguments):
         raise KeyboardInterrupt
 
-    checkpoint, recorder = Checkpoint(tmp_path / "run.npz", {}), Recorder()
+    checkpoint = Checkpoint(tmp_path / "run.npz", {})
     with monkeypatch.context() as patch:
-        patch.setattr(loop, "_advance", interrupted)
+        patch.setattr(loop, "_compiled_steps", interrupted)
         with pytest.raises(Interrupted, match="saved in"):
-            outcome(meter=recorder, checkpoint=checkpoint)
-    assert recorder.closed == 1
+            outcome(checkpoint=checkpoint)
     resumed, plain = outcome(checkpoint=checkpoint), outcome()
     assert (resumed.trace["height"] == plain.trace["height"]).all()
 
 
 def test_interruption_without_a_checkpoint_says_what_to_do():
-    recorder = Recorder(interrupt_at=50)
     with pytest.raises(Interrupted, match="checkpoint=PATH"):
-        outcome(meter=recorder)
-    assert recorder.closed == 1
+        outcome(report=Reports(interrupt_at=50))
+
+
+def test_reports_come_when_steps_begin_and_after_each_chunk():
+    reports = Reports()
+    outcome(steps=130, chunk=60, report=reports)
+    assert reports.seen == [0, 60, 100, 130]  # stopping rules look every 100 steps
+
+
+class Sum(NamedTuple):
+    total: float
+
+
+class Nested(NamedTuple):
+    outer: Sum
+    draw: float
+
+
+class HostWalk(HostAlgorithm[float]):
+    """A random walk in Python."""
+
+    def init(self, key):
+        return 0.0
+
+    def step(self, state, key):
+        draw = float(jax.random.normal(key))
+        return state + draw, Nested(Sum(state + draw), draw)
+
+    def save(self, state):
+        return {"total": state}
+
+    def restore(self, template, saved):
+        return saved["total"]
+
+
+def test_steps_on_the_host_run_on_the_same_loop(tmp_path):
+    whole = outcome(steps=12, algorithm=HostWalk(), chunk=5)
+    key = Keys.of_seed(0).steps
+    draws = [float(jax.random.normal(jax.random.fold_in(key, t))) for t in range(12)]
+    assert whole.trace["draw"].tolist() == draws
+    assert whole.trace["total"][-1] == whole.state == pytest.approx(sum(draws))
+    checkpoint = Checkpoint(tmp_path / "run.npz", {}, every=0.0)
+    with contextlib.suppress(Interrupted):
+        outcome(steps=12, algorithm=HostWalk(), chunk=4, checkpoint=checkpoint, report=Reports(8))
+    resumed = outcome(steps=12, algorithm=HostWalk(), checkpoint=checkpoint)
+    assert resumed.state == whole.state
+    assert resumed.trace["total"].tolist() == whole.trace["total"].tolist()
+
+
+def test_time_ends_a_run_after_a_chunk():
+    ended = run(walk(), Keys.of_seed(0), Schedule(100, chunk=20), expired=lambda: True)
+    assert (ended.steps, ended.status) == (20, Status.TIME)
 
 
 def test_a_checkpoint_of_another_fit_is_refused_by_name(tmp_path):
@@ -197,7 +255,7 @@ def _pickled() -> bytes:
 def test_a_checkpoint_of_another_shape_is_refused(tmp_path):
     arrays = {".place": np.zeros(4, np.float32), ".rejected": np.zeros((), np.int32)}
     other = Checkpoint(tmp_path / "run.npz", {})
-    other.keep("steps", lambda: {"step": 3, "trace": {}, "arrays": arrays})
+    other.keep("steps", lambda: ResumeState(3, {}, arrays))
     with pytest.raises(ValueError, match=r"does not hold the state\.place"):
         outcome(checkpoint=Checkpoint(tmp_path / "run.npz", {}))
 

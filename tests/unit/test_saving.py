@@ -30,9 +30,10 @@ from svidag.methods.svi_dag_published import GradientDiagnostics
 from svidag.posterior import DrawnGraphs, GraphDistribution, Posterior
 from svidag.posterior.diagnostics import Details, Diagnostics, Level, Reason
 from svidag.run.status import Status
-from svidag.variational.algorithm import GaussianOrders, Published
 from svidag.variational.fitted import GuideGraphs, NetworkParameters
-from svidag.variational.published_bound import Beliefs, Rows
+from svidag.variational.order_guide import GaussianOrders
+from svidag.variational.published_algorithm import PublishedAlgorithm
+from svidag.variational.published_bound import Rows
 from svidag.variational.settings import PublishedSettings
 
 NAMES = ("a b", "1", 'q"', "<script>")
@@ -52,15 +53,9 @@ def published(seed=0, **settings):
     problem = svidag.problem.Problem.build(
         table(), prior=PRIOR, interventions=None, standardise=True
     )
-    edges = problem.prior
-    beliefs = Beliefs(
-        jnp.asarray(edges.alpha, jnp.float32),
-        jnp.asarray(edges.beta, jnp.float32),
-        jnp.asarray(edges.allowed),
-        jnp.asarray(edges.required),
-    )
+    prior = problem.prior.to_jax()
     rows = Rows(jnp.asarray(problem.data.values, jnp.float32), jnp.ones((60, 4), bool))
-    algorithm = Published.build(rows, beliefs, chosen, seed)
+    algorithm = PublishedAlgorithm.build(rows, prior, chosen, seed)
     arrays, rest = eqx.partition(algorithm.start, eqx.is_inexact_array)
     rng = np.random.default_rng(seed)
     moved = jax.tree.map(
@@ -72,7 +67,7 @@ def published(seed=0, **settings):
         orders = GaussianOrders(orders[0], orders[1])
     return Posterior(
         NAMES,
-        GuideGraphs(networks, orders, beliefs),
+        GuideGraphs(networks, orders, prior),
         NetworkParameters(networks, problem.scaling),
         diagnostics=Diagnostics(
             "svi-dag-published",
@@ -193,7 +188,7 @@ def test_every_guide_of_algorithm_1_comes_back(settings, tmp_path):
     for mine, other in (
         (loaded.graphs.networks, posterior.graphs.networks),
         (loaded.graphs.orders, posterior.graphs.orders),
-        (loaded.graphs.beliefs, posterior.graphs.beliefs),
+        (loaded.graphs.prior, posterior.graphs.prior),
     ):
         assert trees_equal(mine, other)
     statics = [

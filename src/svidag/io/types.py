@@ -47,9 +47,9 @@ TYPES: Mapping[str, str] = types.MappingProxyType(
         "score tables": "svidag.scores.tables:ScoreTables",
         "linear model": "svidag.mechanisms.linear:LinearGaussian",
         "wide model": "svidag.mechanisms.wide:WideNetwork",
-        "beliefs": "svidag.variational.published_bound:Beliefs",
+        "jax edge prior": "svidag.prior.edges:JaxEdgePrior",
         "network pair": "svidag.variational.published_bound:Networks",
-        "gaussian orders": "svidag.variational.algorithm:GaussianOrders",
+        "gaussian orders": "svidag.variational.order_guide:GaussianOrders",
         "mlp": "svidag.mechanisms.mlp:MLPMechanism",
         "bernoulli guide": "svidag.variational.guide:BernoulliGuide",
         "mean-field guide": "svidag.variational.guide:MeanFieldGuide",
@@ -62,13 +62,15 @@ TYPES: Mapping[str, str] = types.MappingProxyType(
         "guide diagnostics": "svidag.methods.svi_dag:GuideDiagnostics",
         "gradient diagnostics": "svidag.methods.svi_dag_published:GradientDiagnostics",
         # Unfinished fits.
+        "loop state": "svidag.run.loop:ResumeState",
         "half": "svidag.search.growth:Half",
         "round": "svidag.search.growth:Round",
         "parent sets": "svidag.scores.parent_sets:ParentSets",
         "tabulated": "svidag.search.halves:Tabulated",
         "order chains": "svidag.samplers.order_chains:OrderChains",
-        "sampling": "svidag.variational.node_inference:Sampling",
-        "estimated chains": "svidag.variational.pseudo_marginal:Chains",
+        "node state": "svidag.variational.node_inference:NodeResumeState",
+        "sampled rounds": "svidag.variational.node_inference:SampledRounds",
+        "estimated chains": "svidag.variational.pseudo_marginal:EstimatedChains",
     }
 )
 """Where each class is, by the name of its type."""

@@ -6,7 +6,6 @@ import dataclasses
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -30,7 +29,7 @@ from svidag.samplers.ladder import ladder
 from svidag.variational.settings import NodeGuideSettings
 
 if TYPE_CHECKING:
-    from svidag.variational.node_inference import Begun, Collected, Sampling, Training
+    from svidag.variational.node_inference import InferenceResult
 
 NOISY, UNKNOWN = 1.5, 2.0
 """By how much estimates of an order's log evidence may scatter, and fall short."""
@@ -82,7 +81,7 @@ class SVIDAG(NodeGuideSettings, Method):
     def run(self, problem: Problem, run: Run) -> Fitted:
         """Train the guides, then move orders by unbiased estimates of their evidence."""
         from svidag.samplers.sampled_graphs import VisitedGraphs
-        from svidag.variational.node_inference import Guided
+        from svidag.variational.node_inference import NodeInference
 
         mechanism = integrate(
             problem,
@@ -97,17 +96,11 @@ class SVIDAG(NodeGuideSettings, Method):
         settings = dataclasses.replace(self, flattest=flattest, levels=levels)
         scores = _with_changes(mechanism.scores)
 
-        def report(steps: int, rounds: int) -> None:
-            if rounds == 0:
-                run.report("training the guide", steps, self.steps)
-            else:
-                run.report("moving orders", rounds, self.rounds)
-
-        found = Guided(scores, problem.prior, settings).run(
+        found = NodeInference(scores, problem.prior, settings).run(
             run.seed,
-            report=report,
-            keep=lambda *state: run.checkpoint.keep("guide", partial(_state, scores, *state)),
-            begun=_resumed(run, scores),
+            report=run.report,
+            keep=lambda snapshot: run.checkpoint.keep("guide", snapshot),
+            resume=run.resumed("guide"),
             expired=run.deadline.passed,
         )
         sampling = found.sampling
@@ -132,52 +125,20 @@ def _with_changes(scores: Any) -> LocalScores:
     return scores if isinstance(scores, LocalScores) else CachedScores(scores)
 
 
-def _state(scores: LocalScores, training: Training, sampling: Sampling | None) -> dict[str, Any]:
-    """Everything that the rest of a run depends on, the scores known so far among it."""
-    from svidag.run.checkpoint import arrays_of
-
-    return {
-        "guides": arrays_of(training.state),
-        "sets": training.collection.arrays(),
-        "replicas": training.replicas,
-        "bounds": training.bounds,
-        "sampling": sampling,
-        "scores": scores.arrays() if isinstance(scores, CachedScores) else None,
-    }
-
-
-def _resumed(run: Run, scores: LocalScores) -> Begun | None:
-    from svidag.run.checkpoint import with_arrays
-    from svidag.variational.node_inference import Training
-
-    kept = run.resumed("guide")
-    if kept is None:
-        return None
-    if isinstance(scores, CachedScores):
-        scores.restore(kept["scores"])
-
-    def resume(blank: Training) -> tuple[Training, Sampling | None]:
-        state = with_arrays(blank.state, kept["guides"])
-        collection = blank.collection.restored(kept["sets"])
-        return Training(state, collection, kept["replicas"], kept["bounds"]), kept["sampling"]
-
-    return resume
-
-
 def _details(
-    found: Collected, settings: NodeGuideSettings, scores: LocalScores
+    found: InferenceResult, settings: NodeGuideSettings, scores: LocalScores
 ) -> GuideDiagnostics:
     sampling = found.sampling
     estimated = settings.correction == "pseudo-marginal"
     return GuideDiagnostics(
         **chain_values(sampling.edges, sampling.orders, sampling.log_evidence),
-        sweeps=settings.sweeps * sampling.rounds,
+        sweeps=settings.sweeps * sampling.length,
         accepted=found.accepted,
         graphs=math.prod(sampling.graphs.shape[:2]),
-        kept_sets=int(found.kept.sum()),
+        kept_sets=int(found.kept_sets.sum()),
         scored_sets=len(scores) if isinstance(scores, CachedScores) else None,
-        estimate_spread=found.spread if estimated else None,
-        kept_share=found.known if estimated else None,
+        estimate_spread=found.estimate_spread if estimated else None,
+        kept_share=found.known_share if estimated else None,
         kept_missing=found.missing if estimated else None,
         bound_trace=found.bounds,
     )

@@ -14,12 +14,10 @@ from svidag.methods.base import Fitted, Method, Run, Support
 from svidag.posterior.diagnostics import Details, Level, Reason, diagnostic
 from svidag.problem import Problem
 from svidag.run.convergence import Plateau
-from svidag.run.progress import ReportingMeter
 from svidag.variational.settings import PublishedSettings
 
 if TYPE_CHECKING:
     from svidag.run.loop import Outcome, Schedule
-    from svidag.variational.published_bound import Beliefs, Rows
 
 SHOWN = (("bound", "ELBO"), ("edges", "edges"))
 """Diagnostics of a step that progress shows, and what it calls them."""
@@ -91,22 +89,31 @@ class PublishedSVIDAG(PublishedSettings, Method):
     def run(self, problem: Problem, run: Run) -> Fitted:
         """Run Algorithm 1 and take its guide for the posterior."""
         from svidag.run import loop
-        from svidag.variational.algorithm import Published
         from svidag.variational.fitted import GuideGraphs, NetworkParameters
+        from svidag.variational.published_algorithm import PublishedAlgorithm
+        from svidag.variational.published_bound import Rows
 
-        algorithm = Published.build(_rows(problem), _beliefs(problem), self, run.seed)
+        algorithm = PublishedAlgorithm.build(
+            Rows.of(problem.data), problem.prior.to_jax(), self, run.seed
+        )
+
+        def report(done: int, trace: loop.Trace) -> None:
+            shown = {label: float(trace[name][-1]) for name, label in SHOWN if len(trace[name])}
+            run.report("following the bound", done, self.iterations, shown)
+
         outcome = loop.run(
             algorithm,
-            run.seed,
+            loop.Keys.of_seed(run.seed),
             _schedule(self),
-            meter=ReportingMeter(run.report, "following the bound"),
-            checkpoint=run.checkpoint,
+            report=report,
+            keep=lambda snapshot: run.checkpoint.keep("steps", snapshot),
+            resume=run.resumed("steps"),
             expired=run.deadline.passed,
         )
         networks = algorithm.complete(outcome.state.networks)
         details = _details(outcome)
         return Fitted(
-            GuideGraphs(networks, outcome.state.orders, algorithm.beliefs),
+            GuideGraphs(networks, outcome.state.orders, algorithm.prior),
             NetworkParameters(networks, problem.scaling),
             "mlp",
             outcome.status,
@@ -130,26 +137,7 @@ def _schedule(settings: PublishedSettings) -> Schedule:
     from svidag.run.loop import Schedule
 
     stop = None if settings.patience is None else Plateau("bound", settings.patience)
-    return Schedule(settings.iterations, settings.chunk, stop=stop, figures=SHOWN)
-
-
-def _rows(problem: Problem) -> Rows:
-    import jax
-
-    from svidag.variational.published_bound import Rows
-
-    values = np.asarray(problem.data.values, np.float32)
-    return Rows(*jax.device_put((values, ~problem.data.intervened)))
-
-
-def _beliefs(problem: Problem) -> Beliefs:
-    import jax
-
-    from svidag.variational.published_bound import Beliefs
-
-    prior = problem.prior
-    alpha, beta = np.asarray([prior.alpha, prior.beta], np.float32)
-    return Beliefs(*jax.device_put((alpha, beta, prior.allowed, prior.required)))
+    return Schedule(settings.iterations, settings.chunk, stop=stop)
 
 
 def _details(outcome: Outcome[Any]) -> GradientDiagnostics:

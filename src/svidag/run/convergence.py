@@ -1,4 +1,4 @@
-"""Whether chains have seen enough: how far they agree, and how much they are worth."""
+"""When a run may end: chains that agree, and a bound that has stopped rising."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ GROUPS = 4  # independent groups of chains that are compared
 
 @dataclass(frozen=True)
 class Agreement:
-    """Chains may end when their halves agree and their orders are worth enough independent ones.
+    """Chains may end when their halves agree and they are worth enough independent draws.
 
     Attributes
     ----------
@@ -50,8 +50,8 @@ class Plateau:
 
     Attributes
     ----------
-    figure
-        The entry of the trace that climbs.
+    metric
+        The name of the metric that climbs.
     window
         n.
 
@@ -64,12 +64,12 @@ class Plateau:
     (True, False)
     """
 
-    figure: str
+    metric: str
     window: int
 
     def __call__(self, trace: Mapping[str, np.ndarray]) -> bool:
         """Whether the climb may end."""
-        n, steps = self.window, trace[self.figure]
+        n, steps = self.window, trace[self.metric]
         if len(steps) < 2 * n:
             return False
         before, last = steps[-2 * n :].astype(np.float64).reshape(2, n)

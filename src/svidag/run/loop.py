@@ -1,18 +1,19 @@
-"""The one loop: chunks of steps under one jit, with everything else between chunks.
+"""The loop of all gradient methods: chunks of steps, with everything else between chunks.
 
-A chunk is a `while_loop`; step t draws its randomness from ``fold_in(key, t)``, so neither the
-chunk size nor a resumed run changes any number. Stop rules look at a fixed grid of steps for the
-same reason.
+Step t draws its randomness from ``fold_in(key, t)``, so that neither the chunk size nor a resumed
+run changes any number; stopping rules look at a fixed grid of steps for the same reason. Steps of a
+`CompiledAlgorithm` run under one jit, a chunk at a time; those of a `HostAlgorithm` run in Python
+and may ask for scores that are computed there.
 """
 
 from __future__ import annotations
 
 import abc
-import contextlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from functools import partial
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
@@ -20,41 +21,103 @@ import jax.numpy as jnp
 import numpy as np
 
 from svidag.kernels import noise
-from svidag.run.checkpoint import Checkpoint, arrays_of, resumable, with_arrays
-from svidag.run.progress import Meter
+from svidag.run.checkpoint import arrays_of, with_arrays
 from svidag.run.status import Status
+
+__all__ = [
+    "COMPILER",
+    "GRID",
+    "Algorithm",
+    "CompiledAlgorithm",
+    "FitError",
+    "HostAlgorithm",
+    "Keys",
+    "Outcome",
+    "ResumeState",
+    "Schedule",
+    "run",
+]
 
 State = TypeVar("State")
 Trace = Mapping[str, np.ndarray]
+"""Each metric of the steps, by its name."""
 
-GRID = 100  # steps between looks of the stop rule
+GRID = 100  # steps between looks of the stopping rule
 COMPILER = {  # of the step: compiles in two thirds of the time and runs as fast
     "xla_backend_optimization_level": 1,
     "xla_llvm_disable_expensive_passes": True,
     "xla_disable_hlo_passes": "cse_barrier_expander",
 }
-REJECTIONS = "rejected"  # the figure of a step's info that counts rejected steps in a row
+REJECTIONS = "rejected"  # the metric that counts rejected steps in a row, where there is one
 
 
-class Algorithm(eqx.Module, Generic[State]):
-    """A pure inference algorithm; its arrays are traced, everything else is static."""
+class Algorithm(abc.ABC, Generic[State]):
+    """An inference algorithm: a first state, a step, and how a state is saved."""
 
     @abc.abstractmethod
     def init(self, key: jax.Array) -> State:
-        """The state before the first step: arrays only."""
+        """The state before the first step."""
 
     @abc.abstractmethod
-    def step(self, state: State, key: jax.Array) -> tuple[State, dict[str, jax.Array]]:
-        """One step, and the scalars named by `figures` that tell about it.
+    def step(self, state: State, key: jax.Array) -> tuple[State, Any]:
+        """The state after one more step, and the step's metrics as a named tuple of scalars.
 
-        Among them is ``rejected``: how many steps in a row, up to this one, left the state as it
-        was because the next would not have been finite.
+        A field may itself be a named tuple; its fields then count as metrics of their own. A metric
+        called ``rejected`` says how many steps in a row, up to this one, left the state as it was
+        because the next would not have been finite.
         """
 
-    @property
     @abc.abstractmethod
-    def figures(self) -> tuple[str, ...]:
-        """The names of a step's scalars."""
+    def advance(
+        self, state: State, key: jax.Array, start: int, limit: int, chunk: int
+    ) -> tuple[State, Trace]:
+        """The state after steps start … limit − 1, at most `chunk` of them, and their metrics."""
+
+    @abc.abstractmethod
+    def save(self, state: State) -> Any:
+        """The state as a tree of arrays and plain values, for a checkpoint."""
+
+    @abc.abstractmethod
+    def restore(self, template: State, saved: Any) -> State:
+        """The state that `save` was given, in the structure of a first state."""
+
+
+class CompiledAlgorithm(eqx.Module, Algorithm[State]):
+    """An algorithm whose step is pure: arrays are traced, everything else is static.
+
+    Its states consist of arrays only.
+    """
+
+    def advance(
+        self, state: State, key: jax.Array, start: int, limit: int, chunk: int
+    ) -> tuple[State, Trace]:
+        """Run the steps in one compiled call."""
+        bounds = jnp.asarray(start), jnp.asarray(limit)
+        moved, info = jax.block_until_ready(_compiled_steps(self, state, key, *bounds, chunk))
+        return moved, {name: np.asarray(x)[: limit - start] for name, x in _metrics(info)}
+
+    def save(self, state: State) -> dict[str, Any]:
+        """The arrays of the state, by their path in it."""
+        return arrays_of(state)
+
+    def restore(self, template: State, saved: Any) -> State:
+        """The state with these arrays."""
+        return with_arrays(template, saved)
+
+
+class HostAlgorithm(Algorithm[State]):
+    """An algorithm whose step runs in Python."""
+
+    def advance(
+        self, state: State, key: jax.Array, start: int, limit: int, chunk: int
+    ) -> tuple[State, Trace]:
+        """Run the steps one after the other."""
+        taken = []
+        for t in range(start, limit):
+            state, info = self.step(state, jax.random.fold_in(key, t))
+            taken.append(dict(_metrics(info)))
+        names = taken[0] if taken else {}
+        return state, {name: np.asarray([info[name] for info in taken]) for name in names}
 
 
 class FitError(RuntimeError):
@@ -65,9 +128,29 @@ class FitError(RuntimeError):
         self.status = status
 
 
+class Keys(NamedTuple):
+    """Where the randomness of a run comes from: its first state, and its steps."""
+
+    init: jax.Array
+    steps: jax.Array
+
+    @classmethod
+    def of_seed(cls, seed: int) -> Keys:
+        """The keys of a seed's own streams."""
+        return cls(noise.seeded(seed, 1), noise.seeded(seed, 0))
+
+
+class ResumeState(NamedTuple):
+    """What a run needs to go on: the steps taken, their metrics, and the saved state."""
+
+    step: int
+    trace: Mapping[str, np.ndarray]
+    state: Any
+
+
 @dataclass(frozen=True, eq=False)
 class Outcome(Generic[State]):
-    """The last state, the trace of every step's info, and what it took."""
+    """The last state, the metrics of every step, and what the run took."""
 
     state: State
     trace: Trace
@@ -79,82 +162,74 @@ class Outcome(Generic[State]):
 
 @dataclass(frozen=True)
 class Schedule:
-    """How far to run and what happens between chunks.
+    """How far to run.
 
     Attributes
     ----------
     steps
         The budget.
     chunk
-        Steps per compiled call.
+        Steps between two reports.
     max_rejected
-        Steps in a row that may be rejected before the fit stops.
+        Steps in a row that may be rejected before the fit ends.
     stop
-        Looks at the trace every `GRID` steps; True ends the run.
-    figures
-        Entries of the info that the progress meter shows, with the name it shows.
+        Looks at the metrics every `GRID` steps; True ends the run.
     """
 
     steps: int
     chunk: int = 50
     max_rejected: int = 50
     stop: Callable[[Trace], bool] | None = None
-    figures: tuple[tuple[str, str], ...] = ()
 
 
 def run(
     algorithm: Algorithm[State],
-    seed: int,
+    keys: Keys,
     schedule: Schedule,
     *,
-    meter: Meter,
-    checkpoint: Checkpoint | None = None,
+    report: Callable[[int, Trace], None] = lambda done, trace: None,
+    keep: Callable[[Callable[[], ResumeState]], None] = lambda snapshot: None,
+    resume: ResumeState | None = None,
     expired: Callable[[], bool] = lambda: False,
-    title: str = "fit",
 ) -> Outcome[State]:
-    """Run an algorithm from the start, or from its checkpoint, to the end of its schedule.
+    """Run an algorithm from the start, or from where it was left, to the end of its schedule.
 
-    `expired` is asked after each chunk whether time is over.
+    Parameters
+    ----------
+    algorithm, keys, schedule
+        What to run, with which randomness, and how far.
+    report
+        Is called with the number of steps taken and all their metrics: once when everything is
+        compiled and steps begin, then after each chunk.
+    keep
+        Is called before the first step and after each chunk with a function that returns what is
+        needed to go on from there.
+    resume
+        What a call with the same other arguments gave to `keep` before it was cut off.
+    expired
+        Is asked after each chunk whether the time is over.
     """
-    key = noise.seeded(seed, 0)
-    state = algorithm.init(noise.seeded(seed, 1))
-    done, status = 0, Status.COMPLETED
-    trace: Trace = {name: np.zeros(0, np.float32) for name in algorithm.figures}
-    checkpoint = checkpoint or Checkpoint(None, {})
-    saved = checkpoint.load()
-    if saved:
-        done, trace = saved.state["step"], saved.state["trace"]
-        state = with_arrays(state, saved.state["arrays"])
+    state, done, status = algorithm.init(keys.init), 0, Status.COMPLETED
+    trace: Trace = {}
+    if resume is not None:
+        state, done, trace = algorithm.restore(state, resume.state), resume.step, resume.trace
         status = _judge(schedule, trace, done)
-
-    def keep() -> None:
-        kept = {"step": done, "trace": trace, "arrays": arrays_of(state)}
-        checkpoint.keep("steps", lambda: kept)
-
+    keep(partial(_snapshot, algorithm, state, done, trace))
     started = time.perf_counter()
-    meter.open(title, done, schedule.steps)
-    with contextlib.closing(meter), resumable(checkpoint):
-        keep()
-        at = jnp.asarray(done)
-        _advance(algorithm, state, key, at, at, schedule.chunk)  # compiles, no step
-        compiled = time.perf_counter()
-        meter.update(done, {})
-        while done < schedule.steps and status is Status.COMPLETED:
-            limit = min(done + schedule.chunk, (done // GRID + 1) * GRID, schedule.steps)
-            moved, info = jax.block_until_ready(
-                _advance(
-                    algorithm, state, key, jnp.asarray(done), jnp.asarray(limit), schedule.chunk
-                )
-            )
-            new = dict(zip(algorithm.figures, np.asarray(info)[:, : limit - done], strict=True))
-            longer = {name: np.concatenate([trace[name], new[name]]) for name in trace}
-            state, trace, done = moved, longer, limit
-            keep()
-            meter.update(done, {shown: float(trace[name][-1]) for name, shown in schedule.figures})
-            status = _judge(schedule, trace, done)
-            if status is Status.COMPLETED and done < schedule.steps and expired():
-                status = Status.TIME
-    checkpoint.write()
+    _, names = algorithm.advance(state, keys.steps, done, done, schedule.chunk)  # only compiles
+    compiled = time.perf_counter()
+    trace = trace or names
+    report(done, trace)
+    while done < schedule.steps and status is Status.COMPLETED:
+        limit = min(done + schedule.chunk, (done // GRID + 1) * GRID, schedule.steps)
+        moved, new = algorithm.advance(state, keys.steps, done, limit, schedule.chunk)
+        longer = {name: np.concatenate([trace.get(name, new[name][:0]), new[name]]) for name in new}
+        state, trace, done = moved, longer, limit
+        keep(partial(_snapshot, algorithm, state, done, trace))
+        report(done, trace)
+        status = _judge(schedule, trace, done)
+        if status is Status.COMPLETED and done < schedule.steps and expired():
+            status = Status.TIME
     if status is Status.DIVERGED:
         raise FitError(
             status,
@@ -164,36 +239,52 @@ def run(
     return Outcome(state, trace, status, done, compiled - started, time.perf_counter() - compiled)
 
 
+def _snapshot(algorithm: Algorithm[State], state: State, step: int, trace: Trace) -> ResumeState:
+    return ResumeState(step, trace, algorithm.save(state))
+
+
 def _judge(schedule: Schedule, trace: Trace, done: int) -> Status:
-    if trace[REJECTIONS].max(initial=0) >= schedule.max_rejected:
+    if trace.get(REJECTIONS, np.zeros(0)).max(initial=0) >= schedule.max_rejected:
         return Status.DIVERGED
     if schedule.stop and done % GRID == 0 and schedule.stop(trace):
         return Status.CONVERGED
     return Status.COMPLETED
 
 
+def _metrics(info: Any) -> Iterator[tuple[str, Any]]:
+    """The fields of nested named tuples, by the innermost name."""
+    for name, value in info._asdict().items():
+        if isinstance(value, tuple):
+            yield from _metrics(value)
+        else:
+            yield name, value
+
+
 @eqx.filter_jit(compiler_options=COMPILER)  # pyright: ignore[reportCallIssue]
-def _advance(
-    algorithm: Algorithm[State],
+def _compiled_steps(
+    algorithm: CompiledAlgorithm[State],
     state: State,
     key: jax.Array,
     start: jax.Array,
     limit: jax.Array,
     chunk: int,
-):
-    """Steps start … limit − 1, and the figures of each in a row, with room for `chunk` steps.
+) -> tuple[State, Any]:
+    """The state after steps start … limit − 1, and their metrics, with room for `chunk` steps.
 
     No conditional encloses the step: XLA runs the branches of one on a single core.
     """
+    take_step = eqx.filter_closure_convert(algorithm.step, state, key)  # traced once, for its shape
+    shapes = take_step.out_struct  # pyright: ignore[reportFunctionMemberAccess]
+    metrics = jax.tree.structure(shapes[1])
 
     def step(carried):
         t, state, trace = carried
-        state, info = algorithm.step(state, jax.random.fold_in(key, t))
-        figures = [info[name].astype(jnp.float32) for name in algorithm.figures]
-        return t + 1, state, trace.at[:, t - start].set(jnp.stack(figures))
+        state, info = take_step(state, jax.random.fold_in(key, t))
+        row = [x.astype(jnp.float32) for x in jax.tree.leaves(info)]
+        return t + 1, state, trace.at[:, t - start].set(jnp.stack(row))
 
-    trace = jnp.zeros((len(algorithm.figures), chunk), jnp.float32)
+    trace = jnp.zeros((metrics.num_leaves, chunk), jnp.float32)
     _, state, trace = jax.lax.while_loop(
         lambda carried: carried[0] < limit, step, (start, state, trace)
     )
-    return state, trace
+    return state, metrics.unflatten(list(trace))

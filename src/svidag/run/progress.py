@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Console
@@ -107,25 +107,6 @@ class Lines(Meter):
 
     def close(self) -> None:
         """Print nothing more."""
-
-
-class ReportingMeter(Meter):
-    """Hands everything on to a callback: the stage, what is done, the total and metrics."""
-
-    def __init__(self, report: Callable[..., None], stage: str) -> None:
-        self._report, self._stage, self._total = report, stage, None
-
-    def open(self, title: str, done: int, total: int | None) -> None:
-        """Report the start of the stage."""
-        self._total = total
-        self._report(self._stage, done, total)
-
-    def update(self, done: int, figures: Mapping[str, float]) -> None:
-        """Report what is done."""
-        self._report(self._stage, done, self._total, figures)
-
-    def close(self) -> None:
-        """Nothing: whoever gave the callback closes what it shows."""
 
 
 class _Clock:

@@ -22,8 +22,10 @@ import numpy as np
 from jaxtyping import Float, Int, UInt8
 
 from svidag.graph.extension import draw_linear_extensions
+from svidag.orders.permutation import power_ladder
 from svidag.prior import EdgePrior
 from svidag.run import cores
+from svidag.run.chains import run_segments
 from svidag.run.convergence import Agreement
 from svidag.samplers import relocation as relocate
 from svidag.samplers.relocation import MOVES
@@ -81,9 +83,7 @@ class Schedule:
     @property
     def powers(self) -> Float[np.ndarray, " levels"]:
         """The power of p(D | order) at each level."""
-        if self.levels == 1:
-            return np.array([self.power])
-        return self.power * np.geomspace(self.flattest, 1.0, self.levels)
+        return self.power * power_ladder(self.levels, self.flattest)
 
     @property
     def sweeps(self) -> int:
@@ -122,7 +122,7 @@ class OrderChains:
     sweeps: int
 
     @property
-    def kept(self) -> int:
+    def length(self) -> int:
         """Orders kept from each chain."""
         return self.orders.shape[1]
 
@@ -140,10 +140,6 @@ class OrderChains:
     def exchanged(self) -> Float[np.ndarray, " pairs"]:
         """The share of exchanges accepted between neighbouring levels, flattest first."""
         return 2 * self.exchanges.mean(axis=0)[:-1] / max(self.sweeps, 1)
-
-    def enough(self, rule: Agreement) -> bool:
-        """Whether the chains may end."""
-        return self.kept > 0 and rule.reached(self.edges, self.log_evidence)
 
     def followed_by(self, later: OrderChains) -> OrderChains:
         """Both together, as one run."""
@@ -201,13 +197,14 @@ def run_chains(
     if estimate is not None and begun is None and schedule.burn_in:
         seconds = (time.perf_counter() - began) / schedule.burn_in
         estimate(seconds * schedule.orders * schedule.thin)
-    while chains.kept < schedule.orders and not chains.enough(schedule.enough):
-        chains = chains.followed_by(ladder.segment(chains))
-        if keep is not None:
-            keep(chains)
-        if stop is not None and stop():
-            break
-    return chains
+    return run_segments(
+        chains,
+        ladder.segment,
+        budget=schedule.orders,
+        rule=schedule.enough,
+        keep=keep,
+        expired=stop,
+    )
 
 
 def draw_graphs(
@@ -281,7 +278,7 @@ class _Ladder:
 
     def segment(self, chains: OrderChains) -> OrderChains:
         """What the next segment of every chain collects."""
-        s, kept = self._schedule, chains.kept
+        s, kept = self._schedule, chains.length
         self._done[:] = s.burn_in + chains.sweeps
         return self._parallel(chains, 1 + kept // s.look, min(s.look, s.orders - kept))
 

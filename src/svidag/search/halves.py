@@ -129,7 +129,7 @@ def look_outside(
     where they carry weight beside those of the chains and hold parent sets that the tables lack, or
     carry more than the chains ever saw, it is joined.
     """
-    step = max(1, chains.orders.shape[0] * chains.kept // LOOKED_AT)
+    step = max(1, chains.orders.shape[0] * chains.length // LOOKED_AT)
     sets, done = grower.extend(made.sets, HALVES + made.searched, 1.0, chains.orders[:, ::step])
     [fresh] = grower.search([HALVES + made.searched], 1, report)
     while not grower.finished(fresh) and len(fresh.rounds) <= len(grower.settings.powers):

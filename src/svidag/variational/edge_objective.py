@@ -1,8 +1,8 @@
-"""What the edge guide climbs: the tight bound or the published one, by exact or relaxed gradients.
+"""What the node guide maximises: the tight or the published bound, by exact or relaxed gradients.
 
-The default is the tight bound with local expectations (`svidag.variational.tight_bound`). What
-takes their place here is what the paper has, with mechanisms integrated out, so that one can see
-what each of them brings.
+The default is the tight bound with local expectations (:mod:`svidag.variational.tight_bound`). The
+alternatives are the paper's own, with mechanisms integrated out, so that ablations can show what
+each of the two changes.
 
 *Published bound* (Eq. ELBO-flow-general). Model and guide share p(B | γ), and γ stays in both:
 
@@ -19,52 +19,22 @@ the edge. What remains of the bias is that of the relaxed edge and of the slope 
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.scipy.special import logsumexp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
-from svidag.prior import logistic_beta_log_density
-from svidag.variational.node_guide import Draws, NodeGuide, Noise
-from svidag.variational.tight_bound import EdgeTerms, local_expectation
+from svidag.prior import JaxEdgePrior
+from svidag.variational.node_guide import GuideNoise, NodeGuide, ParentDraws
+from svidag.variational.tight_bound import local_expectation
 
-__all__ = ["BOUNDS", "EDGE_GRADIENTS", "EdgeObjective", "NodeBeliefs", "straight_through"]
+__all__ = ["BOUNDS", "EDGE_GRADIENTS", "EdgeObjective", "straight_through"]
 
 BOUNDS = ("tight", "published")
 EDGE_GRADIENTS = ("local-expectation", "straight-through")
 TEMPERATURE = 0.3
 """T of the relaxed edges, as published."""
-
-
-class NodeBeliefs(NamedTuple):
-    """The prior's rows for compiled code: which parents are required, and α and β of all pairs."""
-
-    required: Bool[Array, "*m m"]
-    alpha: Float[Array, "*m m"]
-    beta: Float[Array, "*m m"]
-
-    @classmethod
-    def of(cls, terms: EdgeTerms) -> NodeBeliefs:
-        """All rows, in single precision."""
-        alpha, beta = (jnp.asarray(x, jnp.float32) for x in (terms.alpha, terms.beta))
-        return cls(jnp.asarray(terms.required), alpha, beta)
-
-    def log_density(self, logits: Float[Array, "S m"]) -> Float[Array, " S"]:
-        """Σ_i log p(γ_i), Logistic–Beta, for the row of one node.
-
-        Logits of settled pairs are drawn and draw nothing; they count under α = β = 1.
-
-        Examples
-        --------
-        >>> row = NodeBeliefs(jnp.zeros(1, bool), jnp.ones(1), jnp.ones(1))
-        >>> round(float(row.log_density(jnp.zeros((1, 1)))[0]), 4)
-        -1.3863
-        """
-        alpha, beta = self.alpha[None, :], self.beta[None, :]
-        return logistic_beta_log_density(logits, alpha, beta).sum(axis=1)
 
 
 class EdgeObjective(eqx.Module):
@@ -91,34 +61,37 @@ class EdgeObjective(eqx.Module):
     def cost(
         self,
         guide: NodeGuide,
-        noise: Noise,
-        drawn: Draws,
+        noise: GuideNoise,
+        drawn: ParentDraws,
         column: Bool[Array, " m"],
-        beliefs: NodeBeliefs,
+        prior: JaxEdgePrior,
+        node: Int[Array, ""],
     ) -> Float[Array, " S"]:
-        """What the guide's own terms take from the bound, for each draw.
+        """What the guide's own terms subtract from the bound, for each draw.
 
-        log q̂(B) from log p(D_j, B), or log q(γ) − log p(γ) from f_j(B).
+        Tight: log q̂(B), subtracted from log p(D_j, B). Published: log q(γ) − log p(γ), subtracted
+        from f_j(B). `column` marks the possible parents of the node.
         """
         if self.bound == "tight":
             return drawn.log_guide
         log_density = guide.log_density(noise.z, column.astype(jnp.float32))
-        return log_density - beliefs.log_density(drawn.logits)
+        return log_density - prior.node_log_density(drawn.logits, node)
 
     def ascent(
         self,
         guide: NodeGuide,
-        noise: Noise,
-        drawn: Draws,
+        noise: GuideNoise,
+        drawn: ParentDraws,
         column: Bool[Array, " m"],
-        beliefs: NodeBeliefs,
+        prior: JaxEdgePrior,
+        node: Int[Array, ""],
         slope: Float[Array, "S m"],
     ) -> Float[Array, ""]:
         """A function of the guide whose gradient is the step's direction.
 
         `slope` is what each edge adds to log p(D_j, B), or to f_j(B) for the published bound.
         """
-        free = column & ~beliefs.required
+        free = column & ~prior.required[:, node]
         if self.bound == "tight":
             if self.gradient == "local-expectation":
                 return local_expectation(drawn.logits, drawn.parents, slope, free)
@@ -127,7 +100,7 @@ class EdgeObjective(eqx.Module):
         if self.gradient == "straight-through":
             soft = jax.nn.sigmoid((drawn.logits + noise.edges) / TEMPERATURE)
         gain = jnp.where(free[None, :], soft * jax.lax.stop_gradient(slope), 0.0).sum(axis=1)
-        return (gain - self.cost(guide, noise, drawn, column, beliefs)).mean()
+        return (gain - self.cost(guide, noise, drawn, column, prior, node)).mean()
 
 
 def straight_through(

@@ -20,17 +20,17 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, PRNGKeyArray
 
 from svidag.mechanisms.local import FamilyScores
-from svidag.variational.node_guide import NodeGuide, Noise, draw_parents, of_node
-from svidag.variational.tight_bound import EdgeTerms
+from svidag.prior import EdgePrior
+from svidag.variational.node_guide import GuideNoise, NodeGuide, draw_parents, of_node
 
-__all__ = ["Estimates", "GuideEstimator"]
+__all__ = ["EvidenceEstimates", "GuideEstimator", "host_generator", "summarise_draws"]
 
 SMALLEST_BATCH = 16
 LARGEST_BATCH = 512
 
 
-class Estimates(NamedTuple):
-    """What is known of each pair of a node and its predecessors.
+class EvidenceEstimates(NamedTuple):
+    """What is estimated for each of P pairs of a node and its predecessors.
 
     Attributes
     ----------
@@ -61,25 +61,25 @@ class GuideEstimator:
         One guide per node, stacked.
     scores
         f_j.
-    terms
-        The prior's terms.
+    prior
+        The prior over edges.
     draws
         S, parent sets per estimate.
     """
 
     guides: NodeGuide
     scores: FamilyScores
-    terms: EdgeTerms
+    prior: EdgePrior
     draws: int
 
     def __call__(
         self, key: PRNGKeyArray, nodes: Int[np.ndarray, " P"], columns: Bool[np.ndarray, "P m"]
-    ) -> Estimates:
+    ) -> EvidenceEstimates:
         """Estimate each pair from its own S draws; `columns` marks its possible parents."""
         log_weight, parents = self.weigh(key, nodes, columns)
         uniforms = host_generator(key).random(len(nodes))
-        log_evidence, edges, drawn = summarise(log_weight, parents, uniforms)
-        return Estimates(log_evidence, np.zeros(len(nodes)), edges, drawn)
+        log_evidence, edges, drawn = summarise_draws(log_weight, parents, uniforms)
+        return EvidenceEstimates(log_evidence, np.zeros(len(nodes)), edges, drawn)
 
     def weigh(
         self, key: PRNGKeyArray, nodes: Int[np.ndarray, " P"], columns: Bool[np.ndarray, "P m"]
@@ -89,7 +89,7 @@ class GuideEstimator:
         P, S, m = parents.shape
         score = self.scores.family_scores(np.repeat(nodes, S), parents.reshape(-1, m))
         wide = np.broadcast_to(columns[:, None], parents.shape)
-        log_prior = self.terms.log_prior(nodes[:, None], wide, parents)
+        log_prior = self.prior.parents_log_prior(nodes[:, None], wide, parents)
         return score.reshape(P, S) + log_prior - log_guide, parents
 
     def draw(
@@ -112,8 +112,8 @@ class GuideEstimator:
             size *= 2
         padded = jnp.asarray(np.pad(nodes, (0, size - P)))
         wide = jnp.asarray(np.pad(columns, ((0, size - P), (0, 0))))
-        noise = Noise.draw(key, (size, self.draws, m))
-        required = jnp.asarray(self.terms.required)
+        noise = GuideNoise.draw(key, (size, self.draws, m))
+        required = jnp.asarray(self.prior.required)
         parents, log_guide = _propose(self.guides, noise, padded, wide, required)
         return np.asarray(parents)[:P], np.asarray(log_guide, dtype=float)[:P]
 
@@ -130,7 +130,7 @@ def host_generator(key: PRNGKeyArray) -> np.random.Generator:
     return np.random.default_rng(np.asarray(jax.random.key_data(key)))
 
 
-def summarise(
+def summarise_draws(
     log_weight: Float[np.ndarray, "P S"],
     parents: Bool[np.ndarray, "P S m"],
     uniforms: Float[np.ndarray, " P"],
@@ -142,7 +142,7 @@ def summarise(
     Examples
     --------
     >>> sets = np.array([[[True, False], [False, False]]])
-    >>> log_mean, edges, chosen = summarise(np.log([[3.0, 1.0]]), sets, np.array([0.9]))
+    >>> log_mean, edges, chosen = summarise_draws(np.log([[3.0, 1.0]]), sets, np.array([0.9]))
     >>> float(np.exp(log_mean[0]).round(6)), edges.tolist(), chosen.tolist()
     (2.0, [[0.75, 0.0]], [[False, False]])
     """
@@ -161,7 +161,7 @@ def summarise(
 @eqx.filter_jit
 def _propose(guides, noise, nodes, columns, required):
     def single(noise, node, column):
-        drawn = draw_parents(of_node(guides, node), noise, column, required[node])
+        drawn = draw_parents(of_node(guides, node), noise, column, required[:, node])
         return drawn.parents, drawn.log_guide
 
     return jax.vmap(single)(noise, nodes, columns)

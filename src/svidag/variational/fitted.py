@@ -21,11 +21,12 @@ from svidag.kernels import noise
 from svidag.mechanisms.equations import ParameterDistribution
 from svidag.orders.relaxation import hard_mask
 from svidag.posterior import GraphDistribution
+from svidag.prior import JaxEdgePrior
 from svidag.run.loop import COMPILER
-from svidag.variational.algorithm import GaussianOrders, feasible_potentials
 from svidag.variational.guide import BernoulliGuide, EdgeGuide
 from svidag.variational.network_equations import NetworkEquations, draw_parameters
-from svidag.variational.published_bound import Beliefs, Networks
+from svidag.variational.order_guide import GaussianOrders, feasible_potentials
+from svidag.variational.published_bound import Networks
 
 CHUNK = 500  # graphs drawn per compiled call
 AVERAGED = 4000  # draws of (r, γ) behind the edge probabilities
@@ -39,7 +40,7 @@ class GuideGraphs(GraphDistribution):
 
     networks: Networks
     orders: Float[Array, "K m"] | GaussianOrders
-    beliefs: Beliefs
+    prior: JaxEdgePrior
 
     def sample(self, n: int, seed: int) -> UInt8[np.ndarray, "n m m"]:
         """Independent draws of A = B ⊙ M(r)."""
@@ -53,18 +54,18 @@ class GuideGraphs(GraphDistribution):
     def log_probability(self, graphs: UInt8[np.ndarray, "S m m"]) -> None:
         """Not available: a graph's probability sums over all logits and orders."""
 
-    def _chunks(self, n: int, seed: int) -> Iterator[Drawn]:
+    def _chunks(self, n: int, seed: int) -> Iterator[GraphDraws]:
         for chunk in range(-(-n // CHUNK)):
             rng = np.random.default_rng([seed, chunk])
             key = rng.integers(2**32, size=2, dtype=np.uint32)
             orders = jnp.asarray(self._draw_orders(rng))
-            yield _draw(self.networks.edges, self.beliefs, orders, jnp.asarray(key))
+            yield _draw(self.networks.edges, self.prior, orders, jnp.asarray(key))
 
     def _draw_orders(self, rng: np.random.Generator) -> Float[np.ndarray, "chunk m"]:
         if not isinstance(self.orders, GaussianOrders):
             return np.asarray(self.orders)[rng.integers(len(self.orders), size=CHUNK)]
         mean, spread = (np.asarray(x) for x in (self.orders.mean, self.orders.scale))
-        required = np.asarray(self.beliefs.required)
+        required = np.asarray(self.prior.required)
         orders = np.empty((0, len(mean)), np.float32)
         for _ in range(ORDER_TRIES):
             more = mean + spread * rng.standard_normal((CHUNK, len(mean)), np.float32)
@@ -76,7 +77,7 @@ class GuideGraphs(GraphDistribution):
         return np.concatenate([orders, feasible_potentials(last, required)])
 
 
-class Drawn(NamedTuple):
+class GraphDraws(NamedTuple):
     """Graphs, and the probability of each of their edges given r and γ."""
 
     graphs: UInt8[Array, "S m m"]
@@ -84,14 +85,16 @@ class Drawn(NamedTuple):
 
 
 @eqx.filter_jit(compiler_options=COMPILER)  # pyright: ignore[reportCallIssue]
-def _draw(guide: EdgeGuide | BernoulliGuide, beliefs: Beliefs, r: Array, key_data: Array) -> Drawn:
+def _draw(
+    guide: EdgeGuide | BernoulliGuide, prior: JaxEdgePrior, r: Array, key_data: Array
+) -> GraphDraws:
     key = jax.random.wrap_key_data(key_data, impl="threefry2x32")
     key_logits, key_edges = noise.split(key, 2)
     gamma = jax.vmap(guide.sample)(noise.split(key_logits, len(r)), r)
     mask = hard_mask(r)
     present = (gamma + noise.logistic(key_edges, gamma.shape) > 0).astype(mask.dtype)
-    graphs = beliefs.edges(present, mask).astype(jnp.uint8)
-    return Drawn(graphs, beliefs.edges(jax.nn.sigmoid(gamma), mask))
+    graphs = prior.graph(present, mask).astype(jnp.uint8)
+    return GraphDraws(graphs, prior.graph(jax.nn.sigmoid(gamma), mask))
 
 
 @dataclass(frozen=True, eq=False)

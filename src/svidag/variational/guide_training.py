@@ -1,6 +1,7 @@
-"""Training the per-node guide on its bound, over the columns of given orders.
+"""Training the node guides on their bound, over the columns of given orders.
 
-Sampling and gradients are compiled; the scores and flips between them are float64 on the host.
+Draws and gradients are compiled; the scores and edge changes between them are computed on the host
+in float64.
 """
 
 from __future__ import annotations
@@ -12,72 +13,47 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jaxtyping import Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Bool, Float, PRNGKeyArray
 
 from svidag.mechanisms.local import LocalScores
-from svidag.variational.edge_objective import EdgeObjective, NodeBeliefs
-from svidag.variational.node_guide import NodeGuide, Noise, draw_parents
-from svidag.variational.tight_bound import EdgeTerms
+from svidag.prior import EdgePrior
+from svidag.variational.edge_objective import EdgeObjective
+from svidag.variational.node_guide import GuideNoise, NodeGuide, draw_parents
 
-__all__ = ["GuideState", "GuideTraining", "columns_of", "places_of"]
-
-
-def places_of(orders: Int[np.ndarray, "K m"]) -> Int[np.ndarray, "K m"]:
-    """The place of each node in orders that list causes first.
-
-    Examples
-    --------
-    >>> places_of(np.array([[2, 0, 1]])).tolist()
-    [[1, 2, 0]]
-    """
-    return np.argsort(orders, axis=1, kind="stable")
-
-
-def columns_of(
-    orders: Int[np.ndarray, "K m"], allowed: Bool[np.ndarray, "m m"]
-) -> Bool[np.ndarray, "K m m"]:
-    """``[k, j, i]``: i comes before j in order k and may be its parent (``allowed[j, i]``).
-
-    Examples
-    --------
-    >>> columns_of(np.array([[1, 0]]), ~np.eye(2, dtype=bool)).astype(int).tolist()
-    [[[0, 1], [0, 0]]]
-    """
-    place = places_of(orders)
-    return (place[:, None, :] < place[:, :, None]) & allowed
+__all__ = ["GuideState", "GuideTraining", "ScoredDraws"]
 
 
 class GuideState(NamedTuple):
-    """The stacked guides and the optimiser's memory of them."""
+    """The stacked guides and the state of their optimiser."""
 
     guides: NodeGuide
     optimiser: optax.OptState
 
 
-class Judged(NamedTuple):
-    """The parent sets that a step drew, and what became of them.
+class ScoredDraws(NamedTuple):
+    """The parent sets that a training step drew, with their scores; the first axis is the node.
 
     Attributes
     ----------
     parents
-        ``[j, k, s]``: draw s for node j in order k.
+        ``[j, k, s]``: draw s of the parents of node j in order k.
     log_joint
         f_j(B) + log p(B).
     gain
         What each edge adds to it, the others as drawn: Δ_ij + logit p_ij.
-    worth
+    contribution
         What the draw adds to the bound: log p(D_j, B) − log q̂_j(B) if that is the tight one.
     """
 
     parents: Bool[np.ndarray, "m K S m"]
     log_joint: Float[np.ndarray, "m K S"]
     gain: Float[np.ndarray, "m K S m"]
-    worth: Float[np.ndarray, "m K S"]
+    contribution: Float[np.ndarray, "m K S"]
 
     @property
     def bound(self) -> Float[np.ndarray, " K"]:
         """The bound of each order, estimated from the draws."""
-        return self.worth.mean(axis=2).sum(axis=0)
+        return self.contribution.mean(axis=2).sum(axis=0)
 
 
 class GuideTraining:
@@ -86,9 +62,9 @@ class GuideTraining:
     Parameters
     ----------
     scores
-        f_j and its flips.
-    terms
-        The prior's part of the bound.
+        f_j and its changes by one edge.
+    prior
+        The prior over edges.
     draws
         S, draws of z per column; each gives a parent set, and all of them the density.
     optimiser
@@ -100,73 +76,82 @@ class GuideTraining:
     def __init__(
         self,
         scores: LocalScores,
-        terms: EdgeTerms,
+        prior: EdgePrior,
         *,
         draws: int,
         optimiser: optax.GradientTransformation,
         objective: EdgeObjective | None = None,
     ) -> None:
         self.scores = scores
-        self.terms = terms
+        self.prior = prior
         self.draws = draws
         self.optimiser = optimiser
         self.objective = EdgeObjective() if objective is None else objective
+        self._compiled_prior = prior.to_jax()
 
     def start(self, guides: NodeGuide) -> GuideState:
         """The state before the first step."""
         return GuideState(guides, self.optimiser.init(eqx.filter(guides, eqx.is_inexact_array)))
 
     def step(
-        self, state: GuideState, key: PRNGKeyArray, columns: Bool[np.ndarray, "K m m"]
-    ) -> tuple[GuideState, Judged]:
-        """Ascend once; also the draws that gave the direction."""
-        by_node = jnp.asarray(columns.swapaxes(0, 1))
-        beliefs = NodeBeliefs.of(self.terms)
-        noise = Noise.draw(key, (*by_node.shape[:2], self.draws, by_node.shape[2]))
-        parents, cost = _draw(self.objective, state.guides, noise, by_node, beliefs)
-        judged = self._judge(columns.swapaxes(0, 1), np.asarray(parents), np.asarray(cost))
-        slope = judged.gain
-        if self.objective.bound == "published":
-            slope = slope - self.terms.log_odds[:, None, None, :]  # the belief is in p(γ)
+        self, state: GuideState, key: PRNGKeyArray, possible: Bool[np.ndarray, "K m m"]
+    ) -> tuple[GuideState, ScoredDraws]:
+        """Ascend once for orders with these possible edges; also the draws that gave the direction.
+
+        ``possible[k, i, j]`` says that order k allows i → j (`possible_edges`).
+        """
+        columns = possible.transpose(2, 0, 1)  # by node, then by order
+        by_node, prior = jnp.asarray(columns), self._compiled_prior
+        noise = GuideNoise.draw(key, (*columns.shape[:2], self.draws, columns.shape[2]))
+        parents, cost = _draw(self.objective, state.guides, noise, by_node, prior)
+        scored = self._score(columns, np.asarray(parents), np.asarray(cost))
+        slope = scored.gain
+        if self.objective.bound == "published":  # there, the belief is in p(γ)
+            slope = slope - self.prior.free_log_odds.T[:, None, None, :]
         slope = jnp.asarray(slope, jnp.float32)
         how = self.optimiser, self.objective
-        return _ascend(*how, state, noise, by_node, beliefs, slope), judged
+        return _ascend(*how, state, noise, by_node, prior, slope), scored
 
-    def _judge(self, columns, parents, cost):
-        """Score drawn parent sets [node, order, draw, m] and their flips."""
+    def _score(
+        self,
+        columns: Bool[np.ndarray, "m K m"],
+        parents: Bool[np.ndarray, "m K S m"],
+        cost: Float[np.ndarray, "m K S"],
+    ) -> ScoredDraws:
+        """Score drawn parent sets and their changes by one edge."""
         m, K, S, _ = parents.shape
         nodes = np.repeat(np.arange(m), K * S)
-        free = columns & ~self.terms.required[:, None, :]
+        free = columns & ~self.prior.required.T[:, None, :]
         wanted = np.repeat(free.reshape(m * K, m), S, axis=0)
         score, delta = self.scores.flips(nodes, parents.reshape(-1, m), wanted)
         shape = (m, K, S)
         score = score.reshape(shape)
-        log_joint = score + self.terms.log_prior(
+        log_joint = score + self.prior.parents_log_prior(
             nodes.reshape(shape), np.repeat(columns[:, :, None], S, axis=2), parents
         )
-        gain = delta.reshape(*shape, m) + self.terms.log_odds[:, None, None, :]
+        gain = delta.reshape(*shape, m) + self.prior.free_log_odds.T[:, None, None, :]
         before = log_joint if self.objective.bound == "tight" else score
-        return Judged(parents, log_joint, gain, before - cost.astype(float))
+        return ScoredDraws(parents, log_joint, gain, before - cost.astype(float))
 
 
 @eqx.filter_jit
-def _draw(objective, guides, noise, columns, beliefs):
-    def single(guide, noise, column, beliefs):
-        drawn = draw_parents(guide, noise, column, beliefs.required)
-        return drawn.parents, objective.cost(guide, noise, drawn, column, beliefs)
+def _draw(objective, guides, noise, columns, prior):
+    def single(guide, node, noise, column):
+        drawn = draw_parents(guide, noise, column, prior.required[:, node])
+        return drawn.parents, objective.cost(guide, noise, drawn, column, prior, node)
 
-    return _over_nodes_and_orders(single, guides, noise, columns, beliefs)
+    return _over_nodes_and_orders(single, guides, noise, columns)
 
 
 @eqx.filter_jit
-def _ascend(optimiser, objective, state, noise, columns, beliefs, slope):
-    def single(guide, noise, column, beliefs, slope):
-        drawn = draw_parents(guide, noise, column, beliefs.required)  # the same draws again
-        return objective.ascent(guide, noise, drawn, column, beliefs, slope)
+def _ascend(optimiser, objective, state, noise, columns, prior, slope):
+    def single(guide, node, noise, column, slope):
+        drawn = draw_parents(guide, noise, column, prior.required[:, node])  # the same draws again
+        return objective.ascent(guide, noise, drawn, column, prior, node, slope)
 
     @eqx.filter_grad
     def descent(guides):
-        each = _over_nodes_and_orders(single, guides, noise, columns, beliefs, slope)
+        each = _over_nodes_and_orders(single, guides, noise, columns, slope)
         return -each.sum() / columns.shape[1]
 
     gradient = descent(state.guides)
@@ -175,12 +160,11 @@ def _ascend(optimiser, objective, state, noise, columns, beliefs, slope):
     return GuideState(eqx.apply_updates(state.guides, updates), memory)
 
 
-def _over_nodes_and_orders(single, guides, noise, columns, beliefs, *rest):
+def _over_nodes_and_orders(single, guides, *by_node_and_order):
     """`single` for every node (with its own guide) and, within it, for every order."""
 
-    def node(guide, noise, columns, beliefs, *rest):
-        return jax.vmap(lambda noise, column, *r: single(guide, noise, column, beliefs, *r))(
-            noise, columns, *rest
-        )
+    def over_orders(guide, node, *by_order):
+        return jax.vmap(lambda *one: single(guide, node, *one))(*by_order)
 
-    return eqx.filter_vmap(node)(guides, noise, columns, beliefs, *rest)
+    nodes = jnp.arange(by_node_and_order[-1].shape[0])
+    return eqx.filter_vmap(over_orders)(guides, nodes, *by_node_and_order)

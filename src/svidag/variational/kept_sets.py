@@ -24,28 +24,29 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, PRNGKeyArray, UInt64
 
 from svidag.mechanisms.local import FamilyScores, LocalScores, pack_families, unpack_families
+from svidag.orders.permutation import list_columns
+from svidag.prior import EdgePrior
 from svidag.samplers.relocation import MOVES
 from svidag.variational import kept_set_moves as surrogate
 from svidag.variational.evidence_estimate import (
-    Estimates,
+    EvidenceEstimates,
     GuideEstimator,
     host_generator,
-    summarise,
+    summarise_draws,
 )
-from svidag.variational.guide_training import Judged
-from svidag.variational.tight_bound import EdgeTerms
+from svidag.variational.guide_training import ScoredDraws
 
-__all__ = ["Collection", "Remembered", "RememberedEstimator", "UncorrectedGuide"]
+__all__ = ["KeptParentSets", "KeptSetEstimator", "ParentSetCollection", "UncorrectedEstimator"]
 
 
 @dataclass(eq=False)
-class Collection:
+class ParentSetCollection:
     """Grows by the parent sets that matter, each under its node.
 
     Attributes
     ----------
-    terms
-        The prior's terms.
+    prior
+        The prior over edges.
     scores
         f_j, for the smallest parent set of each node, which is always kept.
     reach
@@ -58,7 +59,7 @@ class Collection:
     >>> from svidag.prior import Prior
     >>> from svidag.mechanisms.linear import LinearGaussian
     >>> model = LinearGaussian.from_values(np.random.default_rng(0).standard_normal((9, 2)))
-    >>> collection = Collection(EdgeTerms.of(Prior(p=0.5).bind("ab")), model)
+    >>> collection = ParentSetCollection(Prior(p=0.5).bind("ab"), model)
     >>> column = np.array([[True, False]])
     >>> collection.add(np.array([1]), column, column[:, None], np.array([[-3.0]]),
     ...                np.array([[[2.0, 0.0]]]))
@@ -66,7 +67,7 @@ class Collection:
     [1, 2]
     """
 
-    terms: EdgeTerms
+    prior: EdgePrior
     scores: FamilyScores
     reach: float = 7.0
     capacity: int = 2000
@@ -74,7 +75,7 @@ class Collection:
     _matter: dict[bytes, float] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        smallest = self.terms.required
+        smallest = np.ascontiguousarray(self.prior.required.T)  # one row for each node
         nodes = np.arange(len(smallest))
         weights = self.scores.family_scores(nodes, smallest)
         self._keep(pack_families(nodes, smallest), weights, np.full(len(nodes), np.inf))
@@ -82,7 +83,7 @@ class Collection:
     def __len__(self) -> int:
         return len(self._weight)
 
-    def copy(self) -> Collection:
+    def copy(self) -> ParentSetCollection:
         """The same sets; what is added to the copy is not added here."""
         return self._with(dict(self._weight), dict(self._matter))
 
@@ -95,7 +96,7 @@ class Collection:
             "matter": np.fromiter(self._matter.values(), float),
         }
 
-    def restored(self, arrays: dict[str, np.ndarray]) -> Collection:
+    def restored(self, arrays: dict[str, np.ndarray]) -> ParentSetCollection:
         """A collection like this one, with the sets that `arrays` gave."""
         keys = [row.tobytes() for row in arrays["keys"]]
         weights, matter = arrays["weights"].tolist(), arrays["matter"].tolist()
@@ -103,7 +104,7 @@ class Collection:
             dict(zip(keys, weights, strict=True)), dict(zip(keys, matter, strict=True))
         )
 
-    def _with(self, weight: dict[bytes, float], matter: dict[bytes, float]) -> Collection:
+    def _with(self, weight: dict[bytes, float], matter: dict[bytes, float]) -> ParentSetCollection:
         other = copy.copy(self)
         other._weight, other._matter = weight, matter
         return other
@@ -120,7 +121,7 @@ class Collection:
 
         `log_joint` is log p(D_j, B) of a drawn set and `gain` what each edge adds to it.
         """
-        free = columns & ~self.terms.required[nodes]
+        free = columns & ~self.prior.required.T[nodes]
         step = np.where(parents, -gain, gain)
         step = np.where(free[:, None], step, -np.inf)
         nearby = np.concatenate([log_joint[:, :, None], log_joint[:, :, None] + step], axis=2)
@@ -129,50 +130,48 @@ class Collection:
         sets = parents[pair, draw]
         flipped = flip > 0
         sets[flipped, flip[flipped] - 1] ^= True
-        absent = np.where(columns, self.terms.log_absent[nodes], 0.0).sum(axis=1)
+        absent = np.where(columns, self.prior.free_log_absent.T[nodes], 0.0).sum(axis=1)
         weights = nearby[pair, draw, flip] - absent[pair]
         self._keep(pack_families(nodes[pair], sets), weights, np.float64(matter[pair, draw, flip]))
 
-    def add_judged(self, columns: Bool[np.ndarray, "K m m"], judged: Judged) -> None:
+    def add_draws(self, possible: Bool[np.ndarray, "K m m"], scored: ScoredDraws) -> None:
         """Look at what a training step drew for the columns of its orders."""
-        m, K = judged.log_joint.shape[:2]
+        m, K = scored.log_joint.shape[:2]
         self.add(
             np.repeat(np.arange(m), K),
-            columns.swapaxes(0, 1).reshape(-1, m),
+            possible.transpose(2, 0, 1).reshape(-1, m),
             *(
                 array.reshape(m * K, *array.shape[2:])
-                for array in (judged.parents, judged.log_joint, judged.gain)
+                for array in (scored.parents, scored.log_joint, scored.gain)
             ),
         )
 
     def explore(
         self,
-        known: Remembered,
-        columns: Bool[np.ndarray, "K m m"],
+        kept: KeptParentSets,
+        possible: Bool[np.ndarray, "K m m"],
         scores: LocalScores,
         rng: np.random.Generator,
     ) -> None:
         """From a kept set of each column, drawn by weight, look one edge further."""
-        m = columns.shape[1]
-        nodes = np.tile(np.arange(m), len(columns))
-        flat = columns.reshape(-1, m)
-        _, _, parents = known.condition(nodes, flat, rng.random(len(nodes)))
-        free = flat & ~self.terms.required[nodes]
+        nodes, columns = list_columns(possible)
+        _, _, parents = kept.condition(nodes, columns, rng.random(len(nodes)))
+        free = columns & ~self.prior.required.T[nodes]
         score, delta = scores.flips(nodes, parents, free)
-        log_joint = score + self.terms.log_prior(nodes, flat, parents)
-        gain = delta + self.terms.log_odds[nodes]
-        self.add(nodes, flat, parents[:, None], log_joint[:, None], gain[:, None])
+        log_joint = score + self.prior.parents_log_prior(nodes, columns, parents)
+        gain = delta + self.prior.free_log_odds.T[nodes]
+        self.add(nodes, columns, parents[:, None], log_joint[:, None], gain[:, None])
 
-    def freeze(self) -> Remembered:
+    def freeze(self) -> KeptParentSets:
         """The sets as arrays, ready for use."""
-        nodes, sets = unpack_families(list(self._weight), len(self.terms.required))
+        nodes, sets = unpack_families(list(self._weight), len(self.prior.required))
         weights = np.fromiter(self._weight.values(), float)
         matter = np.fromiter(self._matter.values(), float)
         ranked = np.lexsort((-matter, nodes))
-        start = np.searchsorted(nodes[ranked], np.arange(len(self.terms.required)))
+        start = np.searchsorted(nodes[ranked], np.arange(len(self.prior.required)))
         rank = np.arange(len(ranked)) - start[nodes[ranked]]
         kept = ranked[rank < self.capacity]
-        return Remembered.of(nodes[kept], sets[kept], weights[kept], self.terms)
+        return KeptParentSets.of(nodes[kept], sets[kept], weights[kept], self.prior)
 
     def _keep(self, keys, weights, matter):
         for key, weight, share in zip(keys, weights.tolist(), matter.tolist(), strict=True):
@@ -182,7 +181,7 @@ class Collection:
 
 
 @dataclass(frozen=True, eq=False)
-class Remembered:
+class KeptParentSets:
     """Kept parent sets, by node and then by falling weight.
 
     Attributes
@@ -195,8 +194,8 @@ class Remembered:
         w_j(S).
     offsets
         Where each node's sets begin; the last entry is their number.
-    terms
-        The prior's terms.
+    prior
+        The prior over edges.
     keys
         The sets by their short keys.
     memo
@@ -207,7 +206,7 @@ class Remembered:
     words: UInt64[np.ndarray, "T W"]
     weights: Float[np.ndarray, " T"]
     offsets: Int[np.ndarray, " m+1"]
-    terms: EdgeTerms
+    prior: EdgePrior
     keys: frozenset[bytes]
     memo: tuple[UInt64[np.ndarray, "m H W"], Float[np.ndarray, "m H"]]
 
@@ -217,8 +216,8 @@ class Remembered:
         nodes: Int[np.ndarray, " T"],
         sets: Bool[np.ndarray, "T m"],
         weights: Float[np.ndarray, " T"],
-        terms: EdgeTerms,
-    ) -> Remembered:
+        prior: EdgePrior,
+    ) -> KeptParentSets:
         """Sort and pack."""
         at = np.lexsort((-weights, nodes))
         nodes, sets, weights = nodes[at], sets[at], weights[at]
@@ -229,7 +228,7 @@ class Remembered:
             np.zeros((m, surrogate.MEMO, words.shape[1]), np.uint64),
             np.full((m, surrogate.MEMO), np.nan),
         )
-        return cls(sets, words, weights, offsets, terms, keys, memo)
+        return cls(sets, words, weights, offsets, prior, keys, memo)
 
     @property
     def count(self) -> Int[np.ndarray, " m"]:
@@ -257,7 +256,7 @@ class Remembered:
             nodes, pack_words(columns), self.sets, self.words, self.weights, self.offsets,
             uniforms, log_sum, edges, chosen,
         )  # fmt: skip
-        absent = np.where(columns, self.terms.log_absent[nodes], 0.0).sum(axis=1)
+        absent = np.where(columns, self.prior.free_log_absent.T[nodes], 0.0).sum(axis=1)
         return log_sum + absent, edges, self.sets[chosen]
 
     def walk(
@@ -278,37 +277,38 @@ class Remembered:
         uniforms = rng.random((K, sweeps * m, 4))
         unions = np.bitwise_or.reduceat(self.words, self.offsets[:-1], axis=0)
         related = np.logical_or.reduceat(self.sets, self.offsets[:-1], axis=0).T.copy()
-        after = self.terms.log_absent - self.terms.log_absent.T
+        absent = self.prior.free_log_absent
+        after = absent.T - absent
         sums = (self.words, self.weights, self.offsets, unions, *self.memo)
         surrogate.walk(MOVES.index(moves), moved, sums, related, after, powers, uniforms)
         return moved
 
 
 @dataclass(frozen=True, eq=False)
-class RememberedEstimator:
+class KeptSetEstimator:
     """The kept sets exactly, the rest by the guide.
 
     p̂_j = g_j(U) + S⁻¹ Σ_s 1[Bˢ not kept] p(D_j, Bˢ)/q̂_j(Bˢ), whose mean is p(D_j | U).
     """
 
-    known: Remembered
+    kept: KeptParentSets
     rest: GuideEstimator
 
     def __call__(
         self, key: PRNGKeyArray, nodes: Int[np.ndarray, " P"], columns: Bool[np.ndarray, "P m"]
-    ) -> Estimates:
+    ) -> EvidenceEstimates:
         """Estimate each pair; its randomness comes from the key alone."""
         uniforms = host_generator(key).random((3, len(nodes)))
-        log_known, edges, parents = self.known.condition(nodes, columns, uniforms[0])
+        log_known, edges, parents = self.kept.condition(nodes, columns, uniforms[0])
         log_weight, drawn = self.rest.weigh(key, nodes, columns)
         P, S, m = drawn.shape
-        seen = self.known.contains(np.repeat(nodes, S), drawn.reshape(-1, m)).reshape(P, S)
-        log_new, new_edges, new_parents = summarise(
+        seen = self.kept.contains(np.repeat(nodes, S), drawn.reshape(-1, m)).reshape(P, S)
+        log_new, new_edges, new_parents = summarise_draws(
             np.where(seen, -np.inf, log_weight), drawn, uniforms[1]
         )
         log_evidence = np.logaddexp(log_known, log_new)
         share = np.exp(log_new - log_evidence)[:, None]
-        return Estimates(
+        return EvidenceEstimates(
             log_evidence,
             log_known,
             (1 - share) * edges + share * new_edges,
@@ -317,23 +317,23 @@ class RememberedEstimator:
 
 
 @dataclass(frozen=True, eq=False)
-class UncorrectedGuide:
+class UncorrectedEstimator:
     """Edges and parents from the guide as it stands; orders by the kept sets alone.
 
     With p̂_j = g_j(U) every proposed order is accepted, and nothing makes up for what the guide or
     the kept sets have wrong.
     """
 
-    known: Remembered
+    kept: KeptParentSets
     guide: GuideEstimator
 
     def __call__(
         self, key: PRNGKeyArray, nodes: Int[np.ndarray, " P"], columns: Bool[np.ndarray, "P m"]
-    ) -> Estimates:
+    ) -> EvidenceEstimates:
         """The share of each edge among the guide's draws for each pair, and the first of them."""
-        log_known, _, _ = self.known.condition(nodes, columns, np.zeros(len(nodes)))
+        log_known, _, _ = self.kept.condition(nodes, columns, np.zeros(len(nodes)))
         drawn, _ = self.guide.draw(key, nodes, columns)
-        return Estimates(log_known, log_known, drawn.mean(axis=1), drawn[:, 0])
+        return EvidenceEstimates(log_known, log_known, drawn.mean(axis=1), drawn[:, 0])
 
 
 def pack_words(rows: Bool[np.ndarray, "T m"]) -> UInt64[np.ndarray, "T W"]:

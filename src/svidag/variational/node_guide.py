@@ -34,11 +34,11 @@ from svidag.networks.flows import FlowSettings, conditional_flow
 
 __all__ = [
     "LIMIT",
-    "Draws",
+    "GuideNoise",
     "NodeFlow",
     "NodeGuide",
     "NodeMeanField",
-    "Noise",
+    "ParentDraws",
     "draw_parents",
     "edge_log_odds",
     "of_node",
@@ -50,7 +50,7 @@ LIMIT = 10.0
 """Logits stay within ±LIMIT, so that every parent set keeps a probability one can draw from."""
 
 
-class Location(eqx.Module):
+class LogitLocation(eqx.Module):
     """c ↦ l + W c: how probable each parent is, depending on which variables come before the node.
 
     A parent often stands in for another that the order rules out; W is where that is learned. It
@@ -91,7 +91,7 @@ class NodeFlow(NodeGuide):
     (4, 3)
     """
 
-    location: Location
+    location: LogitLocation
     log_scale: Float[Array, " m"]
     bijection: AbstractBijection
 
@@ -104,7 +104,7 @@ class NodeFlow(NodeGuide):
         scale: float = 0.5,
     ):
         m = len(start)
-        self.location = Location(start)
+        self.location = LogitLocation(start)
         self.log_scale = jnp.asarray(np.full(m, np.log(scale), np.float32))
         self.bijection = conditional_flow(key, m, m, settings, family)
 
@@ -133,10 +133,10 @@ class NodeMeanField(NodeGuide):
     [[-1.0, 0.0]]
     """
 
-    location: Location
+    location: LogitLocation
 
     def __init__(self, start: Float[np.ndarray, " m"]):
-        self.location = Location(start)
+        self.location = LogitLocation(start)
 
     def logits(self, z: Float[Array, "S m"], column: Float[Array, " m"]) -> Float[Array, "S m"]:
         """The same logits in every draw."""
@@ -196,7 +196,7 @@ def of_node(guides: NodeGuide, node: Int[Array, ""]) -> NodeGuide:
     return jax.tree.map(lambda leaf: leaf[node] if eqx.is_array(leaf) else leaf, guides)
 
 
-class Draws(NamedTuple):
+class ParentDraws(NamedTuple):
     """Parent sets of one node, one for each draw of z.
 
     Attributes
@@ -219,19 +219,19 @@ class Draws(NamedTuple):
         return logsumexp(self.log_terms, axis=1) - jnp.log(float(self.log_terms.shape[1]))
 
 
-class Noise(NamedTuple):
+class GuideNoise(NamedTuple):
     """The randomness of S parent sets: z for the flow, logistic noise for the edges."""
 
     z: Float[Array, "*batch S m"]
     edges: Float[Array, "*batch S m"]
 
     @classmethod
-    def draw(cls, key: PRNGKeyArray, shape: tuple[int, ...]) -> Noise:
+    def draw(cls, key: PRNGKeyArray, shape: tuple[int, ...]) -> GuideNoise:
         """All the noise of a batch at once.
 
         Examples
         --------
-        >>> Noise.draw(jr.key(0), (7, 4, 3)).z.shape
+        >>> GuideNoise.draw(jr.key(0), (7, 4, 3)).z.shape
         (7, 4, 3)
         """
         return cls(*_flat_noise(key, math.prod(shape), shape))
@@ -246,10 +246,10 @@ def _flat_noise(key, size, shape):
 
 def draw_parents(
     guide: NodeGuide,
-    noise: Noise,
+    noise: GuideNoise,
     column: Bool[Array, " m"],
     required: Bool[Array, " m"],
-) -> Draws:
+) -> ParentDraws:
     """Several parent sets of one node, with the terms of their density.
 
     `column` marks the predecessors that may be parents. Those that must be are in every set and
@@ -259,14 +259,14 @@ def draw_parents(
     --------
     >>> guide = NodeMeanField(np.array([3.0, 3.0, 0.0]))
     >>> column = jnp.array([True, False, False])
-    >>> drawn = draw_parents(guide, Noise.draw(jr.key(0), (5, 3)), column, jnp.zeros(3, bool))
+    >>> drawn = draw_parents(guide, GuideNoise.draw(jr.key(0), (5, 3)), column, jnp.zeros(3, bool))
     >>> drawn.parents.shape, bool(drawn.parents[:, 1].any())
     ((5, 3), False)
     """
     logits = guide.logits(noise.z, column.astype(jnp.float32))
     free = (column & ~required)[None, :]
     parents = jnp.where(free, logits + noise.edges > 0, (column & required)[None, :])
-    return Draws(logits, parents, log_terms(logits, parents, free[0]))
+    return ParentDraws(logits, parents, log_terms(logits, parents, free[0]))
 
 
 def log_terms(

@@ -1,74 +1,46 @@
-"""Orders by pseudo-marginal moves, parents by the per-node guide: inference without tables.
+"""Orders by pseudo-marginal moves, parents by a guide for each node: inference without tables.
 
-Burn-in alternates two things on K chains, each a ladder of replicas: a step of the guide on its
-bound, over the columns of some of their orders, and moves of all orders on the parent sets
-that the guide has come upon. Then guide and sets are frozen, and moves corrected by unbiased
+Burn-in (:mod:`svidag.variational.node_training`) trains the guides on their bound while K chains
+move over orders. Then guides and collected parent sets are frozen, and moves corrected by unbiased
 estimates run at the true target while graphs and edge probabilities are collected, until halves of
 the chains agree.
 
-Step and round t draw from ``fold_in(key, t)``, so a run that was cut off goes on from what it left
-as if nothing had happened.
+Step and round t draw from ``fold_in(key, t)``, so that a resumed run equals one left alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
 
 import jax
 import numpy as np
-import optax
 from jaxtyping import Float, Int, UInt8
 
-from svidag.graph.extension import draw_linear_extensions
 from svidag.mechanisms.local import LocalScores
-from svidag.networks.flows import FlowSettings
 from svidag.prior import EdgePrior
-from svidag.run.convergence import Agreement
-from svidag.variational.edge_objective import EdgeObjective
+from svidag.run import loop
+from svidag.run.chains import run_segments
 from svidag.variational.evidence_estimate import GuideEstimator, host_generator
-from svidag.variational.guide_training import GuideState, GuideTraining, columns_of
-from svidag.variational.kept_sets import (
-    Collection,
-    Remembered,
-    RememberedEstimator,
-    UncorrectedGuide,
-)
-from svidag.variational.node_guide import NodeGuide, stack_flows, stack_mean_fields
-from svidag.variational.pseudo_marginal import Chains, PseudoMarginal, feasible, relocate_or_swap
+from svidag.variational.kept_sets import KeptParentSets, KeptSetEstimator, UncorrectedEstimator
+from svidag.variational.node_guide import NodeGuide
+from svidag.variational.node_training import NodeTraining, TrainingState, nearby_orders
+from svidag.variational.pseudo_marginal import EstimatedChains, PseudoMarginal
 from svidag.variational.settings import NodeGuideSettings
-from svidag.variational.tight_bound import EdgeTerms
 
-__all__ = ["Begun", "Collected", "Guided", "Sampling", "Training"]
+__all__ = ["InferenceResult", "NodeInference", "NodeResumeState", "SampledRounds"]
 
 REPEATS = 8  # estimates for a diagnostic
 RELEVANT = 10.0  # nats by which an order near by may fall short and still be looked at
 
-
-@dataclass(frozen=True, eq=False)
-class Training:
-    """Burn-in after some steps.
-
-    Attributes
-    ----------
-    state
-        The guides and their optimiser.
-    collection
-        The parent sets that were come upon.
-    replicas
-        The orders of all levels.
-    bounds
-        The bound, averaged over the orders of each step.
-    """
-
-    state: GuideState
-    collection: Collection
-    replicas: Int[np.ndarray, "K levels m"]
-    bounds: Float[np.ndarray, " steps"]
+Report = Callable[[str, int, int], None]
+"""Is called with the stage, how much of it is done, and how much there is."""
 
 
 @dataclass(frozen=True, eq=False)
-class Sampling:
+class SampledRounds:
     """What was collected in some rounds after burn-in, and where the chains stand.
 
     Attributes
@@ -81,22 +53,22 @@ class Sampling:
         For each chain, its edge probabilities given the order, summed over rounds.
     log_evidence
         The estimate of log p(D | order) at every round.
-    known
-        For each chain, the share of the evidence that kept sets account for, summed over rounds.
+    known_sums
+        For each chain, the share of the evidence in kept parent sets, summed over rounds.
     accepts
         How many proposals each chain accepted.
     """
 
-    chains: Chains
+    chains: EstimatedChains
     orders: Int[np.ndarray, "K R m"]
     graphs: UInt8[np.ndarray, "K R m m"]
     edge_sums: Float[np.ndarray, "K m m"]
     log_evidence: Float[np.ndarray, "K T"]
-    known: Float[np.ndarray, " K"]
+    known_sums: Float[np.ndarray, " K"]
     accepts: Int[np.ndarray, " K"]
 
     @classmethod
-    def blank(cls, chains: Chains) -> Sampling:
+    def blank(cls, chains: EstimatedChains) -> SampledRounds:
         """Nothing collected yet."""
         K, m = chains.orders.shape
         return cls(
@@ -110,56 +82,59 @@ class Sampling:
         )
 
     @property
-    def rounds(self) -> int:
+    def length(self) -> int:
         """How many rounds there were."""
         return self.log_evidence.shape[1]
 
     @property
     def edges(self) -> Float[np.ndarray, "K m m"]:
         """The mean of each chain's edge probabilities given the order (Rao–Blackwell)."""
-        return self.edge_sums / max(self.rounds, 1)
+        return self.edge_sums / max(self.length, 1)
 
-    def enough(self, rule: Agreement) -> bool:
-        """Whether the chains may end."""
-        return self.rounds > 0 and rule.reached(self.edges, self.log_evidence)
-
-    def followed_by(self, later: Sampling) -> Sampling:
+    def followed_by(self, later: SampledRounds) -> SampledRounds:
         """Both together, as one run."""
-        return Sampling(
+        return SampledRounds(
             later.chains,
             np.concatenate([self.orders, later.orders], axis=1),
             np.concatenate([self.graphs, later.graphs], axis=1),
             self.edge_sums + later.edge_sums,
             np.concatenate([self.log_evidence, later.log_evidence], axis=1),
-            self.known + later.known,
+            self.known_sums + later.known_sums,
             self.accepts + later.accepts,
         )
 
 
+class NodeResumeState(NamedTuple):
+    """What is needed to go on: burn-in, and the rounds after it if these have begun."""
+
+    training: loop.ResumeState
+    sampling: SampledRounds | None
+
+
 @dataclass(frozen=True, eq=False)
-class Collected:
-    """What a run leaves behind.
+class InferenceResult:
+    """What a run found, and what it says about its own quality.
 
     Attributes
     ----------
     sampling
         What the chains collected after burn-in.
-    spread
+    estimate_spread
         Standard deviation of the estimate of log p(D | order), repeated at the last orders.
     missing
         The largest log p̂_j − log g_j of a node, over orders one relocation away from the last and
-        not much less probable: large if moves shun them for want of parent sets.
+        not much less probable. It is large if moves avoid orders for lack of parent sets.
     bounds
         The bound, averaged over orders, at every step of training.
-    kept
-        Kept parent sets of each node.
+    kept_sets
+        The number of kept parent sets of each node.
     """
 
-    sampling: Sampling
-    spread: float
+    sampling: SampledRounds
+    estimate_spread: float
     missing: float
     bounds: Float[np.ndarray, " steps"]
-    kept: Int[np.ndarray, " m"]
+    kept_sets: Int[np.ndarray, " m"]
 
     @property
     def edge_probabilities(self) -> Float[np.ndarray, "m m"]:
@@ -167,26 +142,19 @@ class Collected:
         return self.sampling.edges.mean(axis=0)
 
     @property
-    def known(self) -> float:
+    def known_share(self) -> float:
         """The mean share of the evidence that kept parent sets account for."""
-        return float(self.sampling.known.mean() / self.sampling.rounds)
+        return float(self.sampling.known_sums.mean() / self.sampling.length)
 
     @property
     def accepted(self) -> Float[np.ndarray, " K"]:
         """The share of proposals accepted, by chain."""
-        return self.sampling.accepts / self.sampling.rounds
-
-
-Keep = Callable[[Training, Sampling | None], None]
-"""Is given what there is after each step of burn-in and each segment of rounds."""
-
-Begun = Callable[[Training], tuple[Training, Sampling | None]]
-"""(a state before the first step, for its shape) → the states to go on from."""
+        return self.sampling.accepts / self.sampling.length
 
 
 @dataclass(frozen=True, eq=False)
-class Guided:
-    """The whole inference for given scores and beliefs.
+class NodeInference:
+    """The whole inference for given scores and prior.
 
     Examples
     --------
@@ -194,11 +162,13 @@ class Guided:
     >>> from svidag.prior import Prior
     >>> x = np.random.default_rng(0).standard_normal((99, 2))
     >>> x[:, 1] += x[:, 0]
-    >>> guided = Guided(
+    >>> inference = NodeInference(
     ...     LinearGaussian.from_values(x), Prior().bind("ab"),
-    ...     NodeGuideSettings(guide="mean-field", steps=20, rounds=20),
+    ...     NodeGuideSettings(
+    ...         guide="mean-field", steps=20, rounds=20, levels=3, flattest=0.2
+    ...     ),
     ... )
-    >>> bool(guided.run(seed=0).edge_probabilities.sum() > 0.99)
+    >>> bool(inference.run(seed=0).edge_probabilities.sum() > 0.99)
     True
     """
 
@@ -210,161 +180,122 @@ class Guided:
         self,
         seed: int,
         *,
-        report: Callable[[int, int], None] | None = None,
-        keep: Keep | None = None,
-        begun: Begun | None = None,
+        report: Report = lambda stage, done, total: None,
+        keep: Callable[[Callable[[], NodeResumeState]], None] = lambda snapshot: None,
+        resume: NodeResumeState | None = None,
         expired: Callable[[float], bool] = lambda share: False,
-    ) -> Collected:
-        """Burn in and collect.
+    ) -> InferenceResult:
+        """Train the guides, then sample orders and graphs.
 
-        `report` is told the number of finished steps and rounds. `begun` gives back what a call
-        with the same other arguments gave to `keep` before it was cut off. `expired` is asked
-        whether a share of the time is over: half of it is for training.
+        Parameters
+        ----------
+        seed
+            The seed.
+        report
+            Is called after each step of training and each round of sampling.
+        keep
+            Is called after each step and each segment of rounds with a function that returns what
+            is needed to go on from there.
+        resume
+            What a call with the same other arguments gave to `keep` before it was cut off.
+        expired
+            Is asked whether a share of the time is over: half of it is for training.
         """
-        tell, keep = report or (lambda steps, rounds: None), keep or (lambda training, rest: None)
+        s = self.settings
         key_start, key_burn, key_run = jax.random.split(jax.random.key(seed), 3)
-        trainer = self._trainer()  # one for all steps: they are compiled for it
-        training, sampling = self._start(trainer, key_start), None
-        if begun is not None:
-            training, sampling = begun(training)
-        while (t := len(training.bounds)) < self.settings.steps and not (t and expired(0.5)):
-            training = self._train(trainer, training, jax.random.fold_in(key_burn, t))
-            keep(training, None)
-            tell(t + 1, 0)
-        known = training.collection.freeze()
-        sampler = self._sampler(training.state.guides, known)
-        if sampling is None:
-            first = jax.random.fold_in(key_run, self.settings.rounds)
-            sampling = Sampling.blank(sampler.start(first, training.replicas))
-        while sampling.rounds < self.settings.rounds and not sampling.enough(self.settings.enough):
-            segment = self._segment(sampler, sampling, key_run, tell)
-            sampling = sampling.followed_by(segment)
-            keep(training, sampling)
-            if expired(1.0):
-                break
-        return Collected(
+        training = NodeTraining(self.scores, self.prior, s)
+        burn_in, rounds = (None, None) if resume is None else resume
+        # Where rounds have begun, training has ended, if only because its time was over.
+        steps = s.steps if burn_in is None or rounds is None else burn_in.step
+        trained = loop.run(
+            training,
+            loop.Keys(key_start, key_burn),
+            loop.Schedule(steps, chunk=1),
+            report=lambda done, trace: report("training the guide", done, s.steps),
+            keep=lambda snapshot: keep(lambda: NodeResumeState(snapshot(), rounds)),
+            resume=burn_in,
+            expired=lambda: expired(0.5),
+        )
+        kept = trained.state.collection.freeze()
+        sampler = self._sampler(trained.state.guides.guides, kept)
+        burned_in = partial(_snapshot, training, trained)
+        sampling = run_segments(
+            rounds or self._initial_chains(sampler, key_run, trained.state.replicas),
+            lambda before: self._segment(sampler, before, key_run, report),
+            budget=s.rounds,
+            rule=s.enough,
+            keep=lambda so_far: keep(lambda: NodeResumeState(burned_in(), so_far)),
+            expired=lambda: expired(1.0),
+        )
+        return InferenceResult(
             sampling,
-            self._spread(sampler, key_run, sampling.chains),
+            self._estimate_spread(sampler, key_run, sampling.chains),
             self._missing(sampler, key_run, sampling.chains),
-            training.bounds,
-            known.count,
+            trained.trace["bound"],
+            kept.count,
         )
 
-    def _start(self, trainer, key) -> Training:
-        s = self.settings
-        collection = Collection(self._terms, self.scores, s.reach, s.capacity)
-        state = trainer.start(self._first_guides(key))
-        orders = draw_linear_extensions(
-            self.prior.required, s.chains * len(s.powers), host_generator(key)
-        )
-        replicas = orders.reshape(s.chains, len(s.powers), -1).astype(np.int64)
-        return Training(state, collection, replicas, np.empty(0))
+    def _initial_chains(
+        self, sampler: PseudoMarginal, key: jax.Array, replicas: Int[np.ndarray, "K levels m"]
+    ) -> SampledRounds:
+        """Chains where burn-in ended, with nothing collected."""
+        first = jax.random.fold_in(key, self.settings.rounds)
+        return SampledRounds.blank(sampler.start(first, replicas))
 
-    def _trainer(self) -> GuideTraining:
-        s = self.settings
-        rate = optax.cosine_decay_schedule(s.rate, s.steps, alpha=0.1)
-        return GuideTraining(
-            self.scores,
-            self._terms,
-            draws=s.training_draws,
-            optimiser=optax.adam(rate),
-            objective=EdgeObjective(s.bound, s.edge_gradient),
-        )
-
-    def _train(self, trainer: GuideTraining, training: Training, key) -> Training:
-        s, terms = self.settings, self._terms
-        collection = training.collection.copy()  # an interrupted step leaves no trace
-        rng = host_generator(key)
-        columns = columns_of(self._training_orders(training.replicas, rng), terms.allowed)
-        state, judged = trainer.step(training.state, key, columns)
-        collection.add_judged(columns, judged)
-        # Moves ask about orders near by, and a set that is not known there closes the way.
-        nearby = columns_of(self._nearby(training.replicas[:, -1], rng), terms.allowed)
-        known = collection.freeze()
-        collection.explore(known, nearby, self.scores, rng)
-        replicas = self._walk(known, training.replicas, rng, s.burn_in_sweeps)
-        bounds = np.append(training.bounds, judged.bound.mean())
-        return Training(state, collection, replicas, bounds)
-
-    def _training_orders(self, replicas, rng) -> Int[np.ndarray, "orders m"]:
-        """Half the orders from the chains, the others from any level."""
-        s = self.settings
-        chain = rng.integers(s.chains, size=s.training_orders)
-        level = rng.integers(len(s.powers), size=s.training_orders)
-        level[: s.training_orders // 2] = len(s.powers) - 1
-        return replicas[chain, level]
-
-    def _segment(self, sampler, sampling, key, tell) -> Sampling:
-        """What the rounds up to the next look collect."""
-        s, chains, begin = self.settings, sampling.chains, sampling.rounds
+    def _segment(
+        self, sampler: PseudoMarginal, before: SampledRounds, key: jax.Array, report: Report
+    ) -> SampledRounds:
+        """What the rounds of the next segment collect."""
+        s, chains, begin = self.settings, before.chains, before.length
         orders, graphs, evidence = [], [], []
-        new = Sampling.blank(chains)
-        edges, known, accepts = new.edge_sums, new.known, new.accepts
+        new = SampledRounds.blank(chains)
+        edges, known, accepts = new.edge_sums, new.known_sums, new.accepts
         for t in range(begin, min(begin + s.look, s.rounds)):
             chains, move = sampler.step(chains, jax.random.fold_in(key, t))
-            edges += chains.edges.swapaxes(1, 2)
+            edges += chains.edges
             known += np.exp(chains.log_known - chains.log_evidence).mean(axis=1)
             accepts += move.accepted
             evidence.append(chains.log_evidence.sum(axis=1))
             if t % s.thin == s.thin - 1:
                 orders.append(chains.orders)
-                graphs.append(_graphs(chains))
-            tell(s.steps, t + 1)
-        kept = [np.stack(part, axis=1) if part else None for part in (orders, graphs)]
-        return Sampling(
+                graphs.append(chains.graphs.astype(np.uint8))
+            report("moving orders", t + 1, s.rounds)
+        return SampledRounds(
             chains,
-            new.orders if kept[0] is None else kept[0],
-            new.graphs if kept[1] is None else kept[1],
+            np.stack(orders, axis=1) if orders else new.orders,
+            np.stack(graphs, axis=1) if graphs else new.graphs,
             edges,
             np.stack(evidence, axis=1),
             known,
             accepts,
         )
 
-    def _spread(self, sampler, key, chains) -> float:
+    def _estimate_spread(
+        self, sampler: PseudoMarginal, key: jax.Array, chains: EstimatedChains
+    ) -> float:
         keys = (jax.random.fold_in(key, self.settings.rounds + 1 + t) for t in range(REPEATS))
         again = [sampler.start(key, chains.replicas).log_evidence.sum(axis=1) for key in keys]
         return float(np.sqrt(np.var(again, axis=0, ddof=1).mean()))
 
-    def _missing(self, sampler, key, chains) -> float:
-        near = self._nearby(np.repeat(chains.orders, REPEATS, axis=0), host_generator(key))
+    def _missing(self, sampler: PseudoMarginal, key: jax.Array, chains: EstimatedChains) -> float:
+        orders = np.repeat(chains.orders, REPEATS, axis=0)
+        near = nearby_orders(orders, self.prior, host_generator(key))
         there = sampler.start(jax.random.fold_in(key, self.settings.rounds), near[:, None])
         present = np.repeat(chains.log_evidence.sum(axis=1), REPEATS)
         relevant = there.log_evidence.sum(axis=1) > present - RELEVANT
         gap = (there.log_evidence - there.log_known).max(axis=1)
         return float(gap[relevant].max(initial=0.0))
 
-    def _nearby(self, orders, rng) -> Int[np.ndarray, "K m"]:
-        """Each order with one node at another place, where that is feasible."""
-        moved = relocate_or_swap(orders[:, None], rng, swaps=0.0)[:, 0]
-        return np.where(feasible(moved, self.prior.required.T)[:, None], moved, orders)
-
-    def _sampler(self, guides: NodeGuide, known: Remembered) -> PseudoMarginal:
+    def _sampler(self, guides: NodeGuide, kept: KeptParentSets) -> PseudoMarginal:
         s = self.settings
-        guide = GuideEstimator(guides, self.scores, self._terms, s.draws)
+        guide = GuideEstimator(guides, self.scores, self.prior, s.draws)
         corrected = s.correction == "pseudo-marginal"
         return PseudoMarginal(
-            RememberedEstimator(known, guide) if corrected else UncorrectedGuide(known, guide),
-            self._terms,
-            lambda replicas, rng: self._walk(known, replicas, rng, s.sweeps),
+            KeptSetEstimator(kept, guide) if corrected else UncorrectedEstimator(kept, guide),
+            self.prior,
+            partial(kept.walk, powers=s.powers, sweeps=s.sweeps, moves=s.moves),
         )
 
-    def _walk(self, known: Remembered, replicas, rng, sweeps) -> Int[np.ndarray, "K levels m"]:
-        s = self.settings
-        return known.walk(replicas, rng, powers=s.powers, sweeps=sweeps, moves=s.moves)
 
-    @property
-    def _terms(self) -> EdgeTerms:
-        return EdgeTerms.of(self.prior)
-
-    def _first_guides(self, key) -> NodeGuide:
-        s = self.settings
-        start = np.where(self.prior.allowed, np.log(self.prior.alpha / self.prior.beta), 0.0)
-        if s.guide == "mean-field":
-            return stack_mean_fields(start)
-        settings = FlowSettings(s.blocks, s.bins, s.boundary, s.width, s.depth)
-        return stack_flows(key, start, settings, "spline-coupling")
-
-
-def _graphs(chains: Chains) -> UInt8[np.ndarray, "K m m"]:
-    return chains.parents.swapaxes(1, 2).astype(np.uint8)
+def _snapshot(training: NodeTraining, trained: loop.Outcome[TrainingState]) -> loop.ResumeState:
+    return loop.ResumeState(trained.steps, trained.trace, training.save(trained.state))

@@ -21,22 +21,22 @@ import jax
 import numpy as np
 from jaxtyping import Bool, Float, Int, PRNGKeyArray
 
-from svidag.variational.evidence_estimate import Estimates, host_generator
-from svidag.variational.guide_training import columns_of, places_of
-from svidag.variational.tight_bound import EdgeTerms
+from svidag.orders.permutation import feasible, list_columns, possible_edges, relocate_or_swap
+from svidag.prior import EdgePrior
+from svidag.variational.evidence_estimate import EvidenceEstimates, host_generator
 
-__all__ = ["Chains", "Move", "PseudoMarginal", "feasible", "relocate_or_swap"]
+__all__ = ["EstimatedChains", "MoveInfo", "PseudoMarginal"]
 
 
-Estimator = Callable[[PRNGKeyArray, np.ndarray, np.ndarray], Estimates]
+Estimator = Callable[[PRNGKeyArray, np.ndarray, np.ndarray], EvidenceEstimates]
 """(key, nodes [P], possible parents [P, m]) → one independent unbiased estimate for each pair."""
 
 Proposal = Callable[[np.ndarray, np.random.Generator], np.ndarray]
 """(replicas [K, levels, m], generator) → proposed replicas."""
 
 
-class Chains(NamedTuple):
-    """K chains. Row j of a chain's matrices belongs to node j: its column of A.
+class EstimatedChains(NamedTuple):
+    """K chains with the accepted estimates of their nodes.
 
     Attributes
     ----------
@@ -47,24 +47,39 @@ class Chains(NamedTuple):
     log_known
         log g_j, by which orders are proposed; zero for proposals that know nothing.
     edges
-        ``[k, j, i]``: weight of i → j among the accepted draws.
-    parents
-        ``[k, j, i]``: the graph chosen by weight.
+        ``[k, i, j]``: weight of i → j among the accepted draws.
+    graphs
+        ``[k, i, j]``: the graph chosen by weight.
     """
 
     replicas: Int[np.ndarray, "K levels m"]
     log_evidence: Float[np.ndarray, "K m"]
     log_known: Float[np.ndarray, "K m"]
     edges: Float[np.ndarray, "K m m"]
-    parents: Bool[np.ndarray, "K m m"]
+    graphs: Bool[np.ndarray, "K m m"]
 
     @property
     def orders(self) -> Int[np.ndarray, "K m"]:
         """The order of each chain."""
         return self.replicas[:, -1]
 
+    def with_estimates(
+        self,
+        replicas: Int[np.ndarray, "K levels m"],
+        chain: Int[np.ndarray, " P"],
+        node: Int[np.ndarray, " P"],
+        estimates: EvidenceEstimates,
+    ) -> EstimatedChains:
+        """Chains at other orders, with new estimates for some nodes of some chains."""
+        moved = EstimatedChains(replicas, *(array.copy() for array in self[1:]))
+        moved.log_evidence[chain, node] = estimates.log_evidence
+        moved.log_known[chain, node] = estimates.log_known
+        moved.edges[chain, :, node] = estimates.edges
+        moved.graphs[chain, :, node] = estimates.parents
+        return moved
 
-class Move(NamedTuple):
+
+class MoveInfo(NamedTuple):
     """What a step did: which chains accepted."""
 
     accepted: Bool[np.ndarray, " K"]
@@ -77,101 +92,52 @@ class PseudoMarginal:
     ----------
     estimator
         Estimates p(D_j | predecessors).
-    terms
+    prior
         Which pairs are allowed and required.
     proposal
         Proposes the next orders: symmetric, or reversible for the weights `log_known`.
     """
 
     def __init__(
-        self, estimator: Estimator, terms: EdgeTerms, proposal: Proposal | None = None
+        self, estimator: Estimator, prior: EdgePrior, proposal: Proposal | None = None
     ) -> None:
         self.estimator = estimator
-        self.terms = terms
+        self.prior = prior
         self.proposal = relocate_or_swap if proposal is None else proposal
 
-    def start(self, key: PRNGKeyArray, replicas: Int[np.ndarray, "K levels m"]) -> Chains:
+    def start(self, key: PRNGKeyArray, replicas: Int[np.ndarray, "K levels m"]) -> EstimatedChains:
         """Chains at given feasible orders, with every node estimated."""
-        orders = replicas[:, -1]
-        K, m = orders.shape
-        columns = columns_of(orders, self.terms.allowed)
-        drawn = self.estimator(key, np.tile(np.arange(m), K), columns.reshape(-1, m))
-        return Chains(
+        possible = possible_edges(replicas[:, -1], self.prior.allowed)
+        K, m, _ = possible.shape
+        estimates = self.estimator(key, *list_columns(possible))
+        return EstimatedChains(
             replicas,
-            drawn.log_evidence.reshape(K, m),
-            drawn.log_known.reshape(K, m),
-            drawn.edges.reshape(K, m, m),
-            drawn.parents.reshape(K, m, m),
+            estimates.log_evidence.reshape(K, m),
+            estimates.log_known.reshape(K, m),
+            estimates.edges.reshape(K, m, m).swapaxes(1, 2),
+            estimates.parents.reshape(K, m, m).swapaxes(1, 2),
         )
 
-    def step(self, chains: Chains, key: PRNGKeyArray) -> tuple[Chains, Move]:
+    def step(self, chains: EstimatedChains, key: PRNGKeyArray) -> tuple[EstimatedChains, MoveInfo]:
         """One move of every chain."""
         key, key_move = jax.random.split(key)
         rng = host_generator(key_move)
         replicas = self.proposal(chains.replicas, rng)
         orders = replicas[:, -1]
-        possible = feasible(orders, self.terms.required)
-        columns = columns_of(orders, self.terms.allowed)
-        changed = (columns != columns_of(chains.orders, self.terms.allowed)).any(axis=2)
-        chain, node = np.nonzero(changed & possible[:, None])
-        moved = Chains(replicas, *(array.copy() for array in chains[1:]))
+        respected = feasible(orders, self.prior.required)
+        possible = possible_edges(orders, self.prior.allowed)
+        changed = (possible != possible_edges(chains.orders, self.prior.allowed)).any(axis=1)
+        chain, node = np.nonzero(changed & respected[:, None])
+        moved = chains._replace(replicas=replicas)
         if len(chain):
-            for old, new in zip(
-                moved[1:], self.estimator(key, node, columns[chain, node]), strict=True
-            ):
-                old[chain, node] = new
+            estimates = self.estimator(key, node, possible[chain, :, node])
+            moved = chains.with_estimates(replicas, chain, node, estimates)
         ratio = moved.log_evidence - moved.log_known - chains.log_evidence + chains.log_known
-        gain = ratio.sum(axis=1)
-        accepted = possible & (np.log(rng.random(len(orders))) < gain)
-        kept = Chains(
+        accepted = respected & (np.log(rng.random(len(orders))) < ratio.sum(axis=1))
+        chosen = EstimatedChains(
             *(
                 np.where(accepted.reshape(-1, *[1] * (new.ndim - 1)), new, old)
                 for new, old in zip(moved, chains, strict=True)
             )
         )
-        return kept, Move(accepted)
-
-
-def feasible(
-    orders: Int[np.ndarray, "K m"], required: Bool[np.ndarray, "m m"]
-) -> Bool[np.ndarray, " K"]:
-    """Whether every required cause i of j (``required[j, i]``) comes before its effect.
-
-    Examples
-    --------
-    >>> feasible(np.array([[0, 1], [1, 0]]), np.array([[False, True], [False, False]])).tolist()
-    [False, True]
-    """
-    place = places_of(orders)
-    late = place[:, None, :] > place[:, :, None]  # [k, j, i]: i comes after j
-    return ~np.any(late & required, axis=(1, 2))
-
-
-def relocate_or_swap(
-    replicas: Int[np.ndarray, "K levels m"], rng: np.random.Generator, swaps: float = 0.5
-) -> Int[np.ndarray, "K levels m"]:
-    """A symmetric proposal for each order: a swap of neighbours, or a node at a uniform place.
-
-    Examples
-    --------
-    >>> relocate_or_swap(np.array([[[0, 1, 2]]]), np.random.default_rng(0), swaps=1.0).tolist()
-    [[[0, 2, 1]]]
-    """
-    orders = replicas.reshape(-1, replicas.shape[2])
-    K, m = orders.shape
-    swap = rng.random(K) < swaps
-    first = rng.integers(m - 1, size=K)
-    source = np.where(swap, first, rng.integers(m, size=K))
-    target = np.where(swap, first + 1, rng.integers(m, size=K))
-    return _moved(orders, source, target).reshape(replicas.shape)
-
-
-def _moved(orders, source, target):
-    """Each order with the node at place `source` taken to place `target`."""
-    place = np.arange(orders.shape[1])[None, :]
-    source, target = source[:, None], target[:, None]
-    forward = (source <= place) & (place < target)
-    backward = (target < place) & (place <= source)
-    origin = place + forward.astype(int) - backward.astype(int)
-    origin = np.where(place == target, source, origin)
-    return np.take_along_axis(orders, origin, axis=1)
+        return chosen, MoveInfo(accepted)

@@ -21,35 +21,15 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from svidag.data import Dataset
 from svidag.kernels import noise
 from svidag.mechanisms.mlp import MLPMechanism
 from svidag.orders.relaxation import hard_mask, straight_through
-from svidag.prior import logistic_beta_log_density
+from svidag.prior import JaxEdgePrior
 from svidag.variational.guide import BernoulliGuide, EdgeGuide, relaxed_edges
-
-
-class Beliefs(eqx.Module):
-    """The prior as arrays [m, m]: Beta parameters of every pair, and hard knowledge."""
-
-    alpha: Float[Array, "m m"]
-    beta: Float[Array, "m m"]
-    allowed: Bool[Array, "m m"]
-    required: Bool[Array, "m m"]
-
-    def edges(
-        self, B: Float[Array, "*K m m"], mask: Float[Array, "*K m m"]
-    ) -> Float[Array, "*K m m"]:
-        """B ⊙ M on the pairs that are allowed, with the required ones present."""
-        required = jnp.broadcast_to(self.required, B.shape)
-        allowed = jnp.broadcast_to(self.allowed, B.shape)
-        present = jnp.where(required, jnp.ones((), B.dtype), B)
-        return jnp.where(allowed, present * mask, jnp.zeros((), B.dtype))
-
-    def feasible(self, r: Float[Array, " m"]) -> Bool[Array, ""]:
-        """Whether the order puts every required cause before its effect."""
-        return jnp.all(~self.required | (hard_mask(r) == 1))
 
 
 class Rows(eqx.Module):
@@ -57,6 +37,12 @@ class Rows(eqx.Module):
 
     values: Float[Array, "N m"]
     observed: Bool[Array, "N m"]
+
+    @classmethod
+    def of(cls, data: Dataset) -> Rows:
+        """The rows of a table; entries that were set from outside do not count."""
+        values = np.asarray(data.values, np.float32)
+        return cls(*jax.device_put((values, ~data.intervened)))
 
     def batches(self, key: Array, shape: tuple[int, ...]) -> tuple[Array, Array]:
         """Values and evidence of rows drawn with replacement, both [*shape, m]."""
@@ -71,7 +57,7 @@ class Networks(eqx.Module):
     mechanism: MLPMechanism
 
 
-class Terms(NamedTuple):
+class BoundTerms(NamedTuple):
     """The parts of the bound, each with the sign it has in the sum."""
 
     log_likelihood: Float[Array, "*shape"]
@@ -86,7 +72,7 @@ class Terms(NamedTuple):
         return self.log_likelihood + self.parameters + self.noise + self.log_prior + self.entropy
 
 
-class Relaxing(NamedTuple):
+class BoundEstimation(NamedTuple):
     """How a bound is estimated: edge temperature T, rows per minibatch |b|, draws S_MC.
 
     `edge_gradient` says what the relaxed graph Ã is differentiated against: the bound's derivative
@@ -101,39 +87,39 @@ class Relaxing(NamedTuple):
 
 def conditional_bound(
     networks: Networks,
-    beliefs: Beliefs,
+    prior: JaxEdgePrior,
     rows: Rows,
     r: Float[Array, "K m"],
     soft_masks: Float[Array, "K m m"],
     key: Array,
-    relaxing: Relaxing,
-) -> tuple[Terms, Float[Array, " K"]]:
+    estimation: BoundEstimation,
+) -> tuple[BoundTerms, Float[Array, " K"]]:
     """L̂(φ; r) of each order, averaged over S_MC draws, and the mean number of edges.
 
     Every draw has its own γ, edges, θ and minibatch.
     """
-    K, draws = len(r), relaxing.draws
+    K, draws = len(r), estimation.draws
     parts = _draws(
         networks,
-        beliefs,
+        prior,
         rows,
         jnp.repeat(r, draws, axis=0),
         jnp.repeat(soft_masks, draws, axis=0),
         key,
-        relaxing,
+        estimation,
     )
     return jax.tree.map(lambda x: x.reshape(K, draws).mean(axis=1), parts)
 
 
-def _draws(networks, beliefs, rows, r, soft_masks, key, relaxing):
+def _draws(networks, prior, rows, r, soft_masks, key, estimation):
     key_edges, key_noise, key_theta, key_rows = noise.split(key, 4)
     keys = noise.split(key_edges, len(r))
-    gamma, log_prior, entropy = jax.vmap(
-        lambda r, key: _edge_terms(networks.edges, beliefs, r, key)
-    )(r, keys)
-    hard, soft = relaxed_edges(key_noise, gamma, relaxing.temperature)
-    A, relaxed = beliefs.edges(hard, hard_mask(r)), beliefs.edges(soft, soft_masks)
-    x, observed = rows.batches(key_rows, (len(r), relaxing.batch))
+    gamma, log_prior, entropy = jax.vmap(lambda r, key: _edge_terms(networks.edges, prior, r, key))(
+        r, keys
+    )
+    hard, soft = relaxed_edges(key_noise, gamma, estimation.temperature)
+    A, relaxed = prior.graph(hard, hard_mask(r)), prior.graph(soft, soft_masks)
+    x, observed = rows.batches(key_rows, (len(r), estimation.batch))
 
     def by_node(A):
         """The three terms of the bound that depend on the graph, [3, m, K]."""
@@ -141,13 +127,13 @@ def _draws(networks, beliefs, rows, r, soft_masks, key, relaxing):
             guide = networks.mechanism.guide(A)
             theta = guide.sample(key_theta)
         with jax.named_scope("network"):
-            scale = rows.values.shape[0] / relaxing.batch
+            scale = rows.values.shape[0] / estimation.batch
             log_likelihood = scale * networks.mechanism.log_likelihood(theta, A, x, observed)
         with jax.named_scope("prior"):
             kl = networks.mechanism.kl(guide)
         return jnp.stack([log_likelihood, -kl.weights, -kl.noise])
 
-    if relaxing.edge_gradient == "difference":
+    if estimation.edge_gradient == "difference":
         parts = by_node(A)
         effects = edge_effects(lambda A: by_node(A).sum(axis=0), A)
         weighed = jnp.einsum("kij,kij->k", relaxed, jax.lax.stop_gradient(effects))
@@ -156,7 +142,7 @@ def _draws(networks, beliefs, rows, r, soft_masks, key, relaxing):
         parts = by_node(straight_through(A, relaxed))
         slope = jnp.zeros_like(log_prior)
     log_likelihood, parameters, scales = parts.sum(axis=1)
-    terms = Terms(log_likelihood + slope, parameters, scales, log_prior, entropy)
+    terms = BoundTerms(log_likelihood + slope, parameters, scales, log_prior, entropy)
     return terms, jax.lax.stop_gradient(A.sum(axis=(1, 2)))
 
 
@@ -184,15 +170,13 @@ def edge_effects(
     return jnp.moveaxis(jax.lax.map(effect, jnp.arange(A.shape[-1])), 0, 1)
 
 
-def _edge_terms(guide, beliefs, r, key):
+def _edge_terms(guide, prior, r, key):
     """γ, its log prior and minus its log density; over B itself, the two parts of −KL."""
     if isinstance(guide, BernoulliGuide):
-        log_prior = guide.expected_log_prior(beliefs.alpha, beliefs.beta)
+        log_prior = guide.expected_log_prior(prior.alpha, prior.beta)
         return guide.sample(key, r), log_prior, guide.entropy()
     with jax.named_scope("flow"):
         gamma, log_q = guide.sample_and_log_prob(key, r)
     with jax.named_scope("prior"):
-        density = logistic_beta_log_density(gamma, beliefs.alpha, beliefs.beta)
-        off = ~jnp.eye(len(r), dtype=bool)
-        log_prior = jnp.sum(jnp.where(off, density, jnp.zeros((), density.dtype)))
+        log_prior = prior.log_density(gamma)
     return gamma, log_prior, -log_q

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float
 
+from svidag.orders.permutation import power_ladder
 from svidag.run.convergence import Agreement
 from svidag.run.settings import Settings, setting
 from svidag.samplers.relocation import MOVES
@@ -189,4 +190,4 @@ class NodeGuideSettings(Settings):
         """The power of the target at each level, once levels and flattest are known."""
         if self.levels is None or self.flattest is None:
             raise ValueError("levels and flattest must be resolved before powers are asked for")
-        return np.geomspace(self.flattest, 1.0, self.levels) if self.levels > 1 else np.ones(1)
+        return power_ladder(self.levels, self.flattest)

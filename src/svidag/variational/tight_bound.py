@@ -1,6 +1,6 @@
-"""The tight bound on log p(D | r), and its gradient by local expectations.
+"""The gradient of the tight bound on log p(D | r) by local expectations.
 
-With mechanisms and edge beliefs integrated out, and the flow only in the guide, the bound is
+With mechanisms and edge probabilities integrated out, and the flow only in the guide, the bound is
 
     L(φ; r) = Σ_j E[f_j(B_·j) + Σ_i log p(B_ij) − log q̂_j(B_·j)],
 
@@ -17,67 +17,13 @@ term is what keeps the guide from collapsing to one graph.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from svidag.prior import EdgePrior
 from svidag.variational.node_guide import edge_log_odds, log_terms
 
-__all__ = ["EdgeTerms", "local_expectation"]
-
-
-@dataclass(frozen=True, eq=False)
-class EdgeTerms:
-    """The prior's part of the bound, row j for node j: log odds and log(1 − p) of the open pairs.
-
-    Pairs that hard knowledge settles have no factor, and α = β = 1.
-
-    Examples
-    --------
-    >>> from svidag.prior import Prior
-    >>> terms = EdgeTerms.of(Prior(p=0.5, required=[("a", "b")]).bind("abc"))
-    >>> terms.log_absent.round(3).tolist()[1]  # node b: a is required, b itself, c is open
-    [0.0, 0.0, -0.693]
-    """
-
-    log_odds: Float[np.ndarray, "m m"]
-    log_absent: Float[np.ndarray, "m m"]
-    allowed: Bool[np.ndarray, "m m"]
-    required: Bool[np.ndarray, "m m"]
-    alpha: Float[np.ndarray, "m m"]
-    beta: Float[np.ndarray, "m m"]
-
-    @classmethod
-    def of(cls, prior: EdgePrior) -> EdgeTerms:
-        """Take the terms from a prior that knows the columns."""
-        open_pairs = prior.free.T
-        log_odds = np.where(open_pairs, np.log(prior.alpha.T) - np.log(prior.beta.T), 0.0)
-        log_absent = np.where(open_pairs, np.log1p(-prior.marginal.T), 0.0)
-        alpha, beta = (np.where(open_pairs, x.T, 1.0) for x in (prior.alpha, prior.beta))
-        return cls(log_odds, log_absent, prior.allowed.T, prior.required.T, alpha, beta)
-
-    def log_prior(
-        self,
-        nodes: np.ndarray,
-        columns: Bool[np.ndarray, "*batch m"],
-        parents: Bool[np.ndarray, "*batch m"],
-    ) -> Float[np.ndarray, "*batch"]:
-        """Σ_i log p(B_i) over the open predecessors of each node.
-
-        Examples
-        --------
-        >>> from svidag.prior import Prior
-        >>> terms = EdgeTerms.of(Prior(p=0.5).bind("ab"))
-        >>> before = np.array([[True, False]])
-        >>> terms.log_prior(np.array([1]), before, before).round(4).tolist()
-        [-0.6931]
-        """
-        present = np.where(parents, self.log_odds[nodes], 0.0)
-        return (present + np.where(columns, self.log_absent[nodes], 0.0)).sum(axis=-1)
+__all__ = ["local_expectation"]
 
 
 def local_expectation(
