@@ -120,16 +120,9 @@ class Departures:
             e = stream(seed, "measurement error").standard_normal(x.shape)
             x = x + np.sqrt(q / (1 - q)) * x.std(axis=0) * e
         if self.distortion is not None:
-            chosen = self._transforms(x.shape[1], seed)
+            chosen = _transforms(self.distortion, x.shape[1], seed)
             x = np.column_stack([g(_standardised(x[:, j])) for j, g in enumerate(chosen)])
         return x
-
-    def _transforms(self, m: int, seed: int) -> list[Transform]:
-        """The function of each variable; ``"mixed"`` draws one for each."""
-        if self.distortion in TRANSFORMS:
-            return [TRANSFORMS[self.distortion]] * m
-        drawn = stream(seed, "distortion").integers(len(TRANSFORMS), size=m)
-        return [list(TRANSFORMS.values())[k] for k in drawn]
 
 
 def assign(rows: int, parts: int, name: str, seed: int) -> Int[np.ndarray, "N"]:
@@ -166,6 +159,14 @@ def _autocorrelated(unit: Float[np.ndarray, "N m"], rho: float) -> Float[np.ndar
     fresh = np.sqrt(1 - rho**2) * unit
     fresh[0] = unit[0]
     return np.asarray(lfilter([1.0], [1.0, -rho], fresh, axis=0))
+
+
+def _transforms(name: str, m: int, seed: int) -> list[Transform]:
+    """The function of each variable; ``"mixed"`` draws one for each."""
+    if name != "mixed":
+        return [TRANSFORMS[name]] * m
+    drawn = stream(seed, "distortion").integers(len(TRANSFORMS), size=m)
+    return [list(TRANSFORMS.values())[k] for k in drawn]
 
 
 def _standardised(x: Float[np.ndarray, "N"]) -> Float[np.ndarray, "N"]:
