@@ -21,8 +21,8 @@ def unit_noise(
     Examples
     --------
     >>> x = unit_noise(np.random.default_rng(0), "lognormal", 100_000)
-    >>> round(float(x.mean()), 1), round(float(x.std()), 1), round(float(x.min()), 1)
-    (0.0, 1.0, -0.8)
+    >>> abs(float(x.mean())) < 0.01, round(float(x.std()), 1), round(float(x.min()), 1)
+    (True, 1.0, -0.8)
     """
     match kind:
         case "gaussian" | "growing":

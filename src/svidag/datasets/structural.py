@@ -79,7 +79,7 @@ class GrowingScale:
     --------
     >>> s = GrowingScale.fitted(np.linspace(-2.0, 2.0, 101))
     >>> s(np.array([[-2.0], [0.0], [2.0]])).round(2)
-    array([0.33, 0.8 , 1.86])
+    array([0.32, 0.79, 1.84])
     """
 
     centre: float
