@@ -1,4 +1,4 @@
-"""Time and memory of `preset="paper"`: `python benchmarks/published.py`.
+"""Time and memory of `svi-dag-published`: `python benchmarks/published.py`.
 
 The profile is of the compiled step itself: each kernel's time in a trace goes to the part of the
 algorithm whose scope it was compiled from, so that the parts add up to all kernels there are.
@@ -87,11 +87,11 @@ def measure(m: int) -> tuple[float, float, float]:
 def fit() -> tuple[float, float, float, float]:
     """Seconds of a fit of one Sachs fold with 1000 draws, of it compiling and running; memory."""
     started = time.perf_counter()
-    posterior = svidag.fit(sachs_fold(), preset="paper", progress=False)
+    posterior = svidag.fit(sachs_fold(), method="svi-dag-published", progress=False)
     posterior.sample(1000)
     total = time.perf_counter() - started
-    spent = posterior.diagnostics
-    return total, spent["compile_seconds"], spent["run_seconds"], peak()
+    spent = posterior.diagnostics.details
+    return total, spent.compile_seconds, spent.run_seconds, peak()
 
 
 def profile() -> tuple[dict[str, float], float]:

@@ -19,12 +19,12 @@ from svidag.methods import METHODS
 QUICK = ("--mechanism", "linear", "--set", "orders=60", "--set", "burn_in=60", "--quiet")
 
 
-def run(*arguments: object):
-    return CliRunner().invoke(app, list(map(str, arguments)), env={"COLUMNS": "160"})
+def run(*arguments: object, columns: int = 160):
+    return CliRunner().invoke(app, list(map(str, arguments)), env={"COLUMNS": str(columns)})
 
 
-def done(*arguments: object):
-    result = run(*arguments)
+def done(*arguments: object, columns: int = 160):
+    result = run(*arguments, columns=columns)
     assert result.exit_code == 0, f"{result.output}\n{result.exception!r}"
     return result
 
@@ -149,7 +149,7 @@ def test_a_run_keeps_its_method_and_settings_and_has_them_in_the_fit(table, tmp_
 
 
 def test_methods_lists_every_method_with_its_mechanisms():
-    lines = done("methods").stdout.splitlines()
+    lines = done("methods", columns=300).stdout.splitlines()
     for name, method in METHODS.items():
         (line,) = [line for line in lines if line.split()[:1] == [name]]
         assert ", ".join(method.support.mechanisms) in line
@@ -158,7 +158,7 @@ def test_methods_lists_every_method_with_its_mechanisms():
 
 @pytest.mark.parametrize("name", METHODS)
 def test_methods_lists_every_setting_of_one_with_its_default(name):
-    lines = done("methods", name).stdout.splitlines()
+    lines = done("methods", name, columns=400).stdout.splitlines()
     assert lines[0] == f"{name}: {METHODS[name].summary}"
     listed = {line.split()[0]: line for line in lines[2:-1]}
     assert list(listed) == list(METHODS[name].values())
