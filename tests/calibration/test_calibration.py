@@ -58,8 +58,12 @@ def test_the_band_tells_a_model_that_lost_its_scales():
 
 def test_a_fit_with_chains_forecasts_as_the_exact_posterior_does():
     examples = problems(4)
-    chains = {"mechanism": "linear", "exact": False, "standardise": False, "progress": False}
-    fits = [svidag.fit(example.data, seed=k, **chains) for k, example in enumerate(examples)]
+    chains = svidag.methods.OrderMCMC(exact=False)
+    asked = {"mechanism": "linear", "standardise": False, "progress": False}
+    fits = [
+        svidag.fit(example.data, method=chains, seed=k, **asked)
+        for k, example in enumerate(examples)
+    ]
     p, y = forecasts(fits, examples)
     right, _ = forecasts(exact(examples, standardise=False), examples)
     assert np.abs(p - right).mean() < 0.01

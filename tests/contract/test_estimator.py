@@ -55,11 +55,6 @@ def test_a_fitted_estimator_survives_pickling(table):
     assert np.array_equal(again.posterior_.sample(5), model.posterior_.sample(5))
 
 
-def test_a_setting_that_is_also_an_argument_is_refused(table):
-    with pytest.raises(TypeError, match="seed"):
-        svidag.SVIDAG(settings={"seed": 1}).fit(table)
-
-
 def test_a_prior_that_is_no_prior_is_refused(table):
     with pytest.raises(ValueError, match=r"prior must be a svidag.Prior; got dict"):
         Problem.build(table, prior={"p": 0.1}, interventions=None, standardise=True)

@@ -1,10 +1,11 @@
-"""`preset="paper"`: one contract over all its configurations, on tiny fits."""
+"""`svi-dag-published` in all its configurations, on tiny fits."""
 
 import os
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import optax
@@ -13,8 +14,14 @@ import scipy.stats
 
 import svidag
 from svidag.graph import are_dags
+from svidag.methods import METHODS
 from svidag.run import loop
+from svidag.run.status import Status
 from svidag.variational.published_algorithm import PublishedAlgorithm
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from choices import fit
 
 TINY = {
     "iterations": 30,
@@ -24,8 +31,7 @@ TINY = {
     "width": 8,
     "hidden": (8,),
     "hyper": (4,),
-    "progress": False,
-    "preset": "paper",
+    "method": "svi-dag-published",
 }
 CONFIGURATIONS = {
     "published": {},
@@ -54,22 +60,22 @@ def rows(n=60):
 
 @pytest.fixture(scope="module")
 def published():
-    return svidag.fit(rows(), prior=KNOWLEDGE, **TINY)
+    return fit(rows(), prior=KNOWLEDGE, **TINY)
 
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)
 def test_every_draw_is_a_dag_that_keeps_the_knowledge(name):
-    posterior = svidag.fit(rows(), prior=KNOWLEDGE, **{**TINY, **CONFIGURATIONS[name]})
+    posterior = fit(rows(), prior=KNOWLEDGE, **{**TINY, **CONFIGURATIONS[name]})
     draws = posterior.sample(300)
     assert are_dags(draws).all()
     assert draws[:, 2, 0].all()
     bound = KNOWLEDGE.bind(posterior.names)
     assert not draws[:, ~bound.allowed].any()
-    trace = posterior.diagnostics["trace"]
+    trace = posterior.diagnostics.details.trace
     terms = ("log_likelihood", "parameters", "noise", "log_prior", "entropy", "potentials")
     total = sum(trace[term] for term in terms if term in trace)
     np.testing.assert_allclose(total, trace["bound"], rtol=1e-4)
-    assert posterior.diagnostics["rejected_steps"] == 0
+    assert posterior.diagnostics.details.rejected_steps == 0
     probability = posterior.edge_probabilities().to_numpy()
     # 300 draws against 4000 averaged ones: 5 standard errors of the former.
     assert np.abs(draws.mean(axis=0) - probability).max() < 5 * np.sqrt(0.25 / 300)
@@ -77,34 +83,34 @@ def test_every_draw_is_a_dag_that_keeps_the_knowledge(name):
 
 
 def test_same_seed_same_draws_whatever_the_chunk(published):
-    again = svidag.fit(rows(), prior=KNOWLEDGE, chunk=7, **TINY)
+    again = fit(rows(), prior=KNOWLEDGE, chunk=7, **TINY)
     assert (again.sample(100, seed=3) == published.sample(100, seed=3)).all()
     assert again.edge_probabilities().equals(published.edge_probabilities())
-    other = svidag.fit(rows(), prior=KNOWLEDGE, seed=1, **TINY)
+    other = fit(rows(), prior=KNOWLEDGE, seed=1, **TINY)
     assert (other.sample(100, seed=3) != published.sample(100, seed=3)).any()
 
 
 def test_layers_may_be_lists(published):
-    listed = svidag.fit(rows(), prior=KNOWLEDGE, **{**TINY, "hidden": [8], "hyper": [4]})
+    listed = fit(rows(), prior=KNOWLEDGE, **{**TINY, "hidden": [8], "hyper": [4]})
     assert listed.edge_probabilities().equals(published.edge_probabilities())
 
 
 def test_a_fit_with_an_optimiser_of_ones_own_can_be_resumed(tmp_path):
-    def fit():
+    def again():
         own = {"optimiser": optax.sgd(1e-3), "particle_optimiser": optax.sgd(1e-2)}
-        return svidag.fit(rows(), checkpoint=tmp_path / "run.npz", **own, **TINY)
+        return fit(rows(), checkpoint=tmp_path / "run.npz", **own, **TINY)
 
-    assert fit().edge_probabilities().equals(fit().edge_probabilities())
+    assert again().edge_probabilities().equals(again().edge_probabilities())
     with pytest.raises(ValueError, match=r"another fit .*optimiser: 'given' there, None now"):
-        svidag.fit(rows(), checkpoint=tmp_path / "run.npz", **TINY)
+        fit(rows(), checkpoint=tmp_path / "run.npz", **TINY)
 
 
 def test_patience_ends_a_fit_at_the_first_look_that_shows_no_rise():
     settings = {**TINY, "iterations": 2000, "patience": 50, "learning_rate": 1e-6}
-    end = svidag.fit(rows(), chunk=30, **settings, particle_rate=1e-6)
-    assert end.diagnostics["status"] == loop.Status.CONVERGED.value
-    bound = end.diagnostics["trace"]["bound"]
-    steps = end.diagnostics["steps"]
+    end = fit(rows(), chunk=30, **settings, particle_rate=1e-6)
+    assert end.diagnostics.status is Status.CONVERGED
+    bound = end.diagnostics.details.trace["bound"]
+    steps = end.diagnostics.details.steps
     assert len(bound) == steps < 2000
     # Looks are on a grid of their own, so that the chunk does not decide where it ends.
     looks = range(loop.GRID, steps + 1, loop.GRID)
@@ -126,19 +132,17 @@ def test_a_second_fit_of_the_same_shape_does_not_trace_again(published, monkeypa
         return step(self, state, key)
 
     monkeypatch.setattr(PublishedAlgorithm, "step", counting)
-    svidag.fit(rows(), prior=KNOWLEDGE, seed=5, **TINY)
+    fit(rows(), prior=KNOWLEDGE, seed=5, **TINY)
     assert traced == []
 
 
 def test_names_diagnostics_and_status(published):
     assert published.names == ("a", "b", "c", "d")
-    diagnostics = published.diagnostics
-    assert diagnostics["status"] == loop.Status.COMPLETED.value
-    assert len(diagnostics["trace"]["bound"]) == TINY["iterations"]
-    assert {"bandwidth", "spread", "row_error", "rejected", "clipped"} <= diagnostics[
-        "trace"
-    ].keys()
-    assert diagnostics["compile_seconds"] >= 0
+    details = published.diagnostics.details
+    assert published.diagnostics.status is Status.COMPLETED
+    assert len(details.trace["bound"]) == TINY["iterations"]
+    assert {"bandwidth", "spread", "row_error", "rejected", "clipped"} <= details.trace.keys()
+    assert details.compile_seconds >= 0
 
 
 def test_effects_and_interventions(published):
@@ -160,7 +164,7 @@ def test_parameters_and_predictions(published):
     assert np.isfinite(held_out).all()
     # Shrinking the units by 10 raises every density by log 10 a column.
     fine = svidag.Dataset.from_any(rows().values / 10, names=published.names)
-    scaled = svidag.fit(fine, prior=KNOWLEDGE, **TINY)
+    scaled = fit(fine, prior=KNOWLEDGE, **TINY)
     finer = scaled.predictive_log_likelihood(rows().values[:7] / 10, n=20)
     np.testing.assert_allclose(finer - held_out, 4 * np.log(10), atol=0.05)
 
@@ -176,23 +180,23 @@ def test_intervened_entries_are_no_evidence_about_their_own_causes():
         x = base.copy()
         x[mask] = value
         data = svidag.Dataset.from_any(x, names=rows().names, interventions=mask)
-        posterior = svidag.fit(data, prior=prior, standardise=False, **TINY)
+        posterior = fit(data, prior=prior, standardise=False, **TINY)
         probability.append(posterior.edge_probabilities())
     assert probability[0].equals(probability[1])
 
 
 def test_structure_weights_report_their_effective_size():
-    posterior = svidag.fit(rows(), graph_weights="structure", **TINY)
-    assert 1 <= posterior.diagnostics["structure_ess"] <= 10_000
+    posterior = fit(rows(), graph_weights="structure", **TINY)
+    assert 1 <= posterior.diagnostics.structure_weights.effective_draws <= 10_000
     assert are_dags(posterior.sample(50)).all()
 
 
 KILLED = """
-import sys, numpy as np, svidag
+import sys, numpy as np
 sys.path.insert(0, {tests!r})
 import test_published as t
 settings = dict(t.TINY, iterations=1500)
-p = svidag.fit(t.rows(), prior=t.KNOWLEDGE, chunk=10, checkpoint=sys.argv[1], **settings)
+p = t.fit(t.rows(), prior=t.KNOWLEDGE, chunk=10, checkpoint=sys.argv[1], **settings)
 np.save(sys.argv[2], p.edge_probabilities().to_numpy())
 """
 
@@ -210,31 +214,39 @@ def test_a_killed_run_resumes_to_identical_probabilities(tmp_path):
     assert checkpoint.exists()
     assert not result.exists(), "the run ended before it could be killed"
     subprocess.run(command, check=True)
-    straight = svidag.fit(rows(), prior=KNOWLEDGE, **{**TINY, "iterations": 1500})
+    straight = fit(rows(), prior=KNOWLEDGE, **{**TINY, "iterations": 1500})
     assert (np.load(result) == straight.edge_probabilities().to_numpy()).all()
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"iterationss": 3}, "unknown settings"),
-        ({"iterations": 0}, "iterations must be a positive"),
+        ({"iterationss": 3}, "unknown setting 'iterationss'; did you mean 'iterations'"),
+        ({"iterations": 0}, "iterations must be at least 1; got 0"),
         ({"edges": "planar"}, "edges must be one of"),
         ({"orders": "laplace"}, "orders must be one of"),
-        ({"tau": 0.0}, "tau must be positive"),
-        ({"gradient_clip": 0.0}, "gradient_clip must be positive"),
-        ({"particle_clip": -1.0}, "particle_clip must be positive"),
-        ({"sinkhorn_iterations": 0}, "sinkhorn_iterations must be None or .* from 1 on; got 0"),
-        ({"hidden": [16, 0]}, r"hidden must list positive whole numbers.*\[16, 0\]"),
-        ({"hyper": (4, True)}, "hyper must list positive whole numbers"),
-        ({"patience": 1}, "patience must be None or a whole number from 2 on"),
+        ({"tau": 0.0}, "tau must be above 0"),
+        ({"gradient_clip": 0.0}, "gradient_clip must be above 0"),
+        ({"particle_clip": -1.0}, "particle_clip must be above 0"),
+        ({"sinkhorn_iterations": 0}, "sinkhorn_iterations must be at least 1; got 0"),
+        ({"hidden": [16, 0]}, "hidden must be at least 1; got 0"),
+        ({"hyper": (4, True)}, "hyper must be a list of whole numbers"),
+        ({"patience": 1}, "patience must be at least 2; got 1"),
         ({"seed": -1}, "seed must be a whole number from 0 on; got -1"),
-        ({"mechanism": "linear"}, "preset='paper' has mechanism 'mlp'"),
-        ({"preset": "papers"}, "preset must be one of"),
-        ({"method": "dibs"}, "method must be one of"),
+        ({"mechanism": "linear"}, "has the mechanisms 'mlp'; got 'linear'"),
+        ({"method": "svi-dag-publisht"}, "unknown method .* did you mean 'svi-dag-published'"),
         ({"graph_weights": "both"}, "graph_weights must be"),
     ],
 )
 def test_bad_choices_are_named(arguments, message):
+    known = METHODS["svi-dag-published"].values()
+    settings = {k: v for k, v in TINY.items() if k != "method"}
+    settings |= {k: v for k, v in arguments.items() if k in known or k == "iterationss"}
+    others = {k: v for k, v in arguments.items() if k not in settings}
+
+    def attempt():
+        method = METHODS["svi-dag-published"].with_values(settings)
+        svidag.fit(rows(), **{"method": method, "progress": False, **others})
+
     with pytest.raises(ValueError, match=message):
-        svidag.fit(rows(), **{**TINY, **arguments})
+        attempt()

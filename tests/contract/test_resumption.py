@@ -1,4 +1,4 @@
-"""Fits of the default preset that were cut off go on to the same numbers."""
+"""Fits that were cut off go on to the same numbers."""
 
 import dataclasses
 import os
@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -14,22 +15,27 @@ import pytest
 import svidag
 from svidag.io.archive import read, read_manifest
 from svidag.io.tree import decode
-from svidag.methods import tabulated
+from svidag.methods import order_sampling
 from svidag.run.checkpoint import FORMAT, Interrupted
 from svidag.run.progress import Meter
 from svidag.scores import shares
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import choices
 
 TABLE = {
     "mechanism": "linear", "exact": False, "chains": 2, "orders": 200, "look": 50, "agreement": 0,
 }  # fmt: skip
 GUIDE = {
-    "mechanism": "linear", "edges": "mean-field", "chains": 2, "steps": 12, "rounds": 12,
+    "mechanism": "linear", "method": "svi-dag", "guide": "mean-field", "chains": 2, "steps": 12,
+    "rounds": 12,
     "look": 4, "sweeps": 4, "agreement": 0,
 }  # fmt: skip
 FITS = {
     "table": TABLE,
     "sketched table": {**TABLE, "mechanism": "nonlinear", "units": 12, "sketch_units": 6},
-    "small table": {**TABLE, "rounds": 9, "search_sweeps": 1, "cold_sweeps": 0},
+    "small table": {**TABLE, "rounds": 9, "search_sweeps": 1},
     "guide": GUIDE,
     "guide and cache": {**GUIDE, "mechanism": "nonlinear", "units": 6},
 }
@@ -64,8 +70,8 @@ class Impatient(Meter):
 
 
 def fit(settings, **arguments):
-    chosen = {"prior": PRIOR, "progress": False, "seed": 3, **settings, **arguments}
-    return svidag.fit(table(), **chosen)
+    chosen = {"prior": PRIOR, "seed": 3, **settings, **arguments}
+    return choices.fit(table(), **chosen)
 
 
 def same(one, two):
@@ -126,7 +132,7 @@ def test_an_interruption_before_anything_is_known_leaves_no_file(tmp_path, strai
 
 def test_a_fit_resumes_while_it_repairs_its_tables(tmp_path, monkeypatch):
     """Chains that begin again, because something was found outside, are cut off too."""
-    cut = tabulated.join
+    cut = order_sampling.join
 
     def lacking(grower, halves):
         made = cut(grower, halves)
@@ -136,18 +142,18 @@ def test_a_fit_resumes_while_it_repairs_its_tables(tmp_path, monkeypatch):
         tables, _ = grower.tables(sets, shares(sets, drawn))
         return dataclasses.replace(made, sets=sets, tables=tables)
 
-    monkeypatch.setattr(tabulated, "join", lacking)
+    monkeypatch.setattr(order_sampling, "join", lacking)
     whole = fit(TABLE)
-    assert whole.diagnostics["searched_again"] > 1
+    assert whole.diagnostics.details.searched_again > 1
     path = tmp_path / "fit.npz"
     with pytest.raises(Interrupted):
         fit(TABLE, checkpoint=path, progress=Impatient("moving", 400 + 130))
     manifest, arrays = read(path, FORMAT)
     assert decode(manifest["state"], arrays)["tables"].searched == 1
-    monkeypatch.setattr(tabulated, "join", None)  # made already
+    monkeypatch.setattr(order_sampling, "join", None)  # made already
     resumed = fit(TABLE, checkpoint=path)
     assert same(resumed, whole)
-    assert resumed.diagnostics["searched_again"] == whole.diagnostics["searched_again"]
+    assert resumed.diagnostics.details.searched_again == whole.diagnostics.details.searched_again
 
 
 def test_another_fit_is_refused_by_name(tmp_path):

@@ -7,8 +7,18 @@ import svidag
 from svidag import Prior
 from svidag.graph import are_dags
 from svidag.report import Level, judge
+from svidag.run.status import Status
 
 EIGHT = tuple(f"x{i}" for i in range(1, 9))
+
+
+def sampled(data, *, mechanism, prior=None, interventions=None, seed=0, **settings):
+    """A fit that is made to search and to run chains, though it could sum exactly."""
+    method = svidag.methods.OrderMCMC(exact=False, **settings)
+    return svidag.fit(
+        data, method=method, mechanism=mechanism, prior=prior, interventions=interventions,
+        seed=seed, progress=False,
+    )  # fmt: skip
 
 
 def worst_error(found, exact):
@@ -22,8 +32,8 @@ def test_edges_are_those_of_the_exact_posterior(m, n):
     data = svidag.datasets.synthetic(m, m, n, seed=f"default|{m}|{n}").data
     exact = svidag.exact.posterior(data).edge_probabilities().to_numpy()
     assert ((exact > 0.05) & (exact < 0.95)).sum() > 10
-    found = svidag.fit(data, mechanism="linear", exact=False, progress=False)
-    assert found.diagnostics["edges"] == "table"
+    found = sampled(data, mechanism="linear")
+    assert found.diagnostics.status is not Status.EXACT
     error = np.abs(found.edge_probabilities().to_numpy() - exact)[~np.eye(m, dtype=bool)]
     assert error.mean() <= 0.01
     assert error.max() <= 0.05
@@ -65,8 +75,8 @@ def test_grown_tables_give_the_exact_posterior_under_knowledge(knowledge, mechan
     if knowledge in ("interventions", "all"):
         choices["interventions"] = targets(example.data, n // 10)
     exact = svidag.exact.posterior(example.data, **choices)
-    found = svidag.fit(example.data, exact=False, progress=False, **choices)
-    assert found.diagnostics["status"] == "converged"
+    found = sampled(example.data, **choices)
+    assert found.diagnostics.status is Status.CONVERGED
     assert worst_error(found, exact) <= 0.05
     draws, bound = found.sample(500), prior.bind(found.names)
     assert are_dags(draws).all()
@@ -82,17 +92,17 @@ def test_a_network_with_a_stand_in_gives_the_exact_posterior_of_the_network():
     choices = {"mechanism": "nonlinear", "units": 24, "seed": 1}
     exact = svidag.exact.posterior(example.data, **choices)
     stand_in = svidag.exact.posterior(example.data, **{**choices, "units": 6})
-    found = svidag.fit(example.data, exact=False, progress=False, sketch_units=6, **choices)
+    found = sampled(example.data, sketch_units=6, **choices)
     assert worst_error(stand_in, exact) > 0.1
     assert worst_error(found, exact) <= 0.05
-    assert found.diagnostics["status"] == "converged"
-    assert found.diagnostics["sketched_share"] < 0.01
+    assert found.diagnostics.status is Status.CONVERGED
+    assert found.diagnostics.details.sketched_share < 0.01
 
 
 def test_a_dense_graph_with_many_parents_gives_the_exact_posterior():
     """Three edges for each variable: lists of candidates made beforehand left true parents out."""
     data = svidag.datasets.synthetic(m=16, edges=48, n=1000, seed=7100).data
-    found = svidag.fit(data, mechanism="linear", exact=False, progress=False)
-    assert found.diagnostics["status"] == "converged"
+    found = sampled(data, mechanism="linear")
+    assert found.diagnostics.status is Status.CONVERGED
     assert worst_error(found, svidag.exact.posterior(data)) <= 0.05
     assert not any(reason.level is Level.NOT for reason in judge(found).reasons)

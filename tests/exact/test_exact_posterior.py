@@ -153,7 +153,7 @@ def test_nonlinear_mechanisms_equal_the_sum_over_all_orders(graph_weights):
     edges = np.einsum("k,kij->ij", probability, graphs.astype(float))
     np.testing.assert_allclose(posterior.edge_probabilities().to_numpy(), edges, atol=1e-9)
     assert posterior.log_evidence == pytest.approx(log_evidence, abs=1e-8)
-    assert posterior.diagnostics["mechanism"] == "nonlinear"
+    assert posterior.mechanism == "nonlinear"
 
 
 @pytest.mark.parametrize("kind", ["unequal", "mixed"])
@@ -162,7 +162,7 @@ def test_parent_set_probabilities_sum_to_one(kind):
     distribution = svidag.exact.posterior(
         svidag.Dataset.from_any(x, names=NAMES, interventions=mask), prior=PRIORS[kind]
     ).graphs
-    assert isinstance(distribution, svidag.exact.ExactOrders)
+    assert isinstance(distribution, svidag.exact.orders.ExactOrders)
     np.testing.assert_allclose(distribution.parent_set_probabilities().sum(axis=1), 1.0, atol=1e-10)
 
 

@@ -5,17 +5,20 @@ from functools import cache
 
 import numpy as np
 import pytest
-from svidag.methods.task import Task
-from svidag.run.cautions import ConvergenceWarning
 
 import svidag
 from svidag.mechanisms.linear import LinearGaussian
 from svidag.mechanisms.local import LocalScores
-from svidag.methods import tabulated as method
+from svidag.methods import order_sampling as method
+from svidag.methods.base import Run
+from svidag.methods.mechanism_choice import Integrated
+from svidag.methods.order_mcmc import OrderMCMC
+from svidag.posterior.diagnostics import Diagnostics
 from svidag.problem import Problem
 from svidag.report import Level, judge
 from svidag.run.checkpoint import Checkpoint
 from svidag.run.deadline import Deadline
+from svidag.run.status import Status
 from svidag.samplers.order_chains import run_chains
 from svidag.scores import ParentSets, Shares, Weigher, shares
 from svidag.search.growth import missed
@@ -35,16 +38,22 @@ class Grown:
         self.exact = self.posterior.edge_probabilities().to_numpy()
         self.strong = np.argwhere(example.truth.astype(bool) & (self.exact > 0.95)).tolist()
         self.problem = Problem.build(example.data, prior=None, interventions=None, standardise=True)
-        self.schedule, growth = method._settings(self.task(), {})
-        self.grower = method._grower(self.task(), growth, self.schedule)
+        data, usual = self.problem.data, OrderMCMC()
+        model = LinearGaussian.from_values(data.values, data.intervened)
+        self.mechanism = Integrated("linear", model, None)
+        self.schedule = method._schedule(self.problem, usual)
+        growth = method._growth(self.problem, self.mechanism, self.schedule, usual)
+        self.sampling = method._Sampling(
+            self.problem, self.run(), self.mechanism, self.schedule, growth
+        )
+        self.grower = method._grower(self.sampling)
         self.halves = grow_halves(self.grower, report=silent, keep=silent)
         self.made = join(self.grower, self.halves)
 
-    def task(self, **parts):
-        data = self.problem.data
-        model = LinearGaussian.from_values(data.values, data.intervened)
+    def run(self, deadline=None):
         checkpoint = Checkpoint(None, {})
-        return Task(self.problem, "linear", model, None, 0, silent, checkpoint, **parts)
+        time = deadline or Deadline()
+        return Run("linear", "order", 0, silent, checkpoint, None, time)
 
     def without(self, cause, effect):
         """The same, but no parent set of the effect has the cause."""
@@ -63,10 +72,17 @@ class Grown:
     def error(self, edges):
         return np.abs(edges - self.exact).max()
 
-    def judged(self, figures):
-        """The verdict of a posterior that reports these figures."""
-        facts = {"method": "svi-dag", "preset": "default", "mechanism": "linear", **figures}
+    def judged(self, reasons):
+        """The verdict of a posterior that reports these reasons."""
+        facts = Diagnostics("order-mcmc", "linear", Status.CONVERGED, 1.0, tuple(reasons))
         return judge(dataclasses.replace(self.posterior, diagnostics=facts)).level
+
+    def outcome(self, made, chains):
+        """Status and verdict of tables and chains."""
+        details = method._diagnostics(made, chains)
+        status = method._status(self.sampling, details, chains)
+        reasons = [*method.judge_chains(details, status), *method.judge_search(details)]
+        return status, self.judged(reasons)
 
 
 @cache
@@ -87,9 +103,7 @@ def test_complete_tables_are_left_alone_and_trusted():
     assert looked.settled
     assert looked.confirmed
     assert looked.outside <= 0.05
-    figures = method._figures(case.task(), looked, chains, case.schedule)
-    assert figures["status"] == "converged"
-    assert case.judged(figures) is Level.TRUST
+    assert case.outcome(looked, chains) == (Status.CONVERGED, Level.TRUST)
 
 
 @pytest.mark.parametrize("which", range(3))
@@ -100,36 +114,36 @@ def test_a_true_parent_taken_out_by_hand_is_noticed_and_not_trusted(which):
     assert case.error(chains.edges.mean(axis=0)) > 0.5
     looked, more = look_outside(case.grower, cut, chains, silent)
     assert more is not None
-    figures = method._figures(case.task(), looked, chains, case.schedule)
-    assert figures["status"] != "converged"
-    assert case.judged(figures) is Level.NOT
+    status, level = case.outcome(looked, chains)
+    assert status is not Status.CONVERGED
+    assert level is Level.NOT
     repaired = case.chains(more)
     assert case.error(repaired.edges.mean(axis=0)) <= 0.05
 
 
-def fitted(monkeypatch, which, looks, **parts):
+def fitted(monkeypatch, which, looks, deadline=None):
     """A fit that begins with a true parent taken out."""
     case = grown()
     cut = case.without(*case.strong[which])
-    monkeypatch.setattr(method, "_tabulated", lambda task, grower: cut)
+    monkeypatch.setattr(method, "_tabulate", lambda sampling, grower: cut)
     monkeypatch.setattr(method, "LOOKS", looks)
-    found = method.run(case.task(**parts), {})
-    return found, case.error(found.graphs.edge_probabilities()), case.judged(found.figures)
+    usual = OrderMCMC()
+    found = method.sample_orders(case.problem, case.run(deadline), case.mechanism, usual, usual)
+    return found, case.error(found.graphs.edge_probabilities()), case.judged(found.reasons)
 
 
 def test_a_fit_that_may_not_repair_says_so(monkeypatch):
-    with pytest.warns(ConvergenceWarning, match="were still being found|only one of several"):
-        found, error, level = fitted(monkeypatch, 0, looks=1)
+    found, error, level = fitted(monkeypatch, 0, looks=1)
     assert error > 0.5
-    assert found.figures["status"] in ("incomplete", "budget")  # chains may agree or not
+    assert found.status in (Status.INCOMPLETE, Status.BUDGET)  # chains may agree or not
     assert level is Level.NOT
 
 
 def test_a_fit_that_may_repair_does(monkeypatch):
     found, error, level = fitted(monkeypatch, 0, looks=method.LOOKS)
     assert error <= 0.05
-    assert found.figures["status"] == "converged"
-    assert found.figures["searched_again"] > 1
+    assert found.status is Status.CONVERGED
+    assert found.details.searched_again > 1
     assert level is Level.TRUST
 
 
@@ -156,11 +170,10 @@ def test_a_repair_that_nobody_could_check_is_not_trusted(monkeypatch):
 
     monkeypatch.setattr(method, "run_chains", counted)
     monkeypatch.setattr(method, "look_outside", look)
-    with pytest.warns(ConvergenceWarning):
-        found, error, level = fitted(monkeypatch, 0, looks=method.LOOKS, deadline=Passing())
+    found, error, level = fitted(monkeypatch, 0, looks=method.LOOKS, deadline=Passing())
     assert case.begun == 2
     assert error <= 0.05  # it went well, but that is luck
-    assert found.figures["status"] == "time"
+    assert found.status is Status.TIME
     assert level is Level.NOT
 
 

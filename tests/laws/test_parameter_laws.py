@@ -268,17 +268,15 @@ def test_causes_come_before_effects_in_the_schedule():
         assert all(place[i] < place[j] for i, j in np.argwhere(graph) if i in place and j in place)
 
 
-@pytest.mark.filterwarnings("ignore::svidag.ConvergenceWarning")  # a single chain
 def test_fits_carry_the_law_of_their_parameters():
     x, _ = table(60)
     frame = Dataset.from_any(x, names=NAMES)
-    quick = {"exact": False, "chains": 1, "burn_in": 20, "orders": 50, "thin": 1}
-    quick |= {"progress": False}
+    quick = svidag.methods.OrderMCMC(exact=False, chains=1, burn_in=20, orders=50, thin=1, units=8)
     exact = svidag.exact.posterior(frame)
-    found = svidag.fit(frame, mechanism="linear", **quick)
+    found = svidag.fit(frame, method=quick, mechanism="linear", progress=False)
     one, two = (posterior.parameters(GRAPH, 10) for posterior in (exact, found))
     np.testing.assert_allclose(one["weights"], two["weights"])
-    bent = svidag.fit(frame, mechanism="nonlinear", units=8, **quick)
+    bent = svidag.fit(frame, method=quick, mechanism="nonlinear", progress=False)
     assert bent.parameters(GRAPH, 10)["hidden"].shape == (10, 3, 8)
     for posterior in (exact, bent):
         assert np.isfinite(posterior.predictive_log_likelihood(x[:4], n=50)).all()

@@ -3,17 +3,20 @@
 import dataclasses
 import json
 import re
-from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import svidag
+from svidag.methods import SVIDAG, OrderMCMC, PublishedSVIDAG
+from svidag.methods.svi_dag_published import GradientDiagnostics
 from svidag.posterior import DrawnGraphs, Posterior
+from svidag.posterior.diagnostics import Details, diagnostic
 from svidag.report import sections
 from svidag.report.content import content
 from svidag.report.render import embedded, render
+from svidag.run.status import Status
 
 
 @pytest.fixture(scope="module")
@@ -29,6 +32,11 @@ def posterior():
     )
     frame = pd.DataFrame({"a": a, "b": b, "c": c})
     return svidag.exact.posterior(frame, prior=prior, interventions=mask)
+
+
+def with_facts(posterior, **facts):
+    changed = dataclasses.replace(posterior.diagnostics, **facts)
+    return dataclasses.replace(posterior, diagnostics=changed)
 
 
 def test_beliefs_are_set_against_the_prior_of_the_arrow(posterior):
@@ -83,22 +91,34 @@ def test_traces_become_lines(posterior):
         "edges": np.array([1.0, np.nan, 3.0]),
         "empty": np.zeros(0),
     }
-    chains = np.array([[0.0, 1.0], [0.5, 2.0]])
-    facts = MappingProxyType({"trace": trace, "log_evidence_trace": chains})
-    bound, edges, evidence = sections.charts(dataclasses.replace(posterior, diagnostics=facts))
+    details = GradientDiagnostics(1000, 0, 1.0, 1.0, trace)
+    bound, edges = sections.charts(with_facts(posterior, details=details))
     assert bound.name == "Bound (ELBO)"
     assert bound.lines[0][0] == (0.0, 0.0)
     assert bound.lines[0][-1] == (1.0, 1.0)
     assert len(bound.lines[0]) <= sections.POINTS
     assert edges.lines == (((0.0, 0.0), (1.0, 1.0)),)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class TwoChains(Details):
+    evidence: np.ndarray = diagnostic("Log evidence", trace=True)
+    nothing: np.ndarray | None = diagnostic("Not traced here", trace=True)
+
+
+def test_every_chain_of_a_trace_has_a_line_on_one_scale(posterior):
+    details = TwoChains(np.array([[0.0, 1.0], [0.5, 2.0]]), None)
+    (evidence,) = sections.charts(with_facts(posterior, details=details))
+    assert evidence.name == "Log evidence"
     assert evidence.lines == (((0.0, 0.0), (1.0, 0.5)), ((0.0, 0.25), (1.0, 1.0)))
+    assert (evidence.low, evidence.high, evidence.last) == (0.0, 2.0, 1.5)
 
 
 def test_provenance_names_seed_settings_and_checksum(posterior):
-    facts = MappingProxyType(
-        {"fingerprint": {"svidag": "0.1", "seed": 7, "prior": "beef"}, "settings": {"orders": 3}}
-    )
-    rows = dict(sections.provenance(dataclasses.replace(posterior, diagnostics=facts)))
+    fingerprint = {"svidag": "0.1", "seed": 7, "prior": "beef"}
+    told = with_facts(posterior, fingerprint=fingerprint, settings={"orders": 3})
+    rows = dict(sections.provenance(told))
+    assert rows["Fitted by svidag"] == "0.1"
     assert rows["Seed"] == "7"
     assert rows["Data, SHA-256"] == posterior.problem.original_checksum
     assert rows["Setting: orders"] == "3"
@@ -163,23 +183,40 @@ def test_a_posterior_without_its_problem_is_reported(posterior, tmp_path):
     assert 'id="data"' not in text
 
 
+QUICK_GUIDE = SVIDAG(guide="mean-field", chains=2, steps=4, rounds=4, look=2, sweeps=2)
+QUICK_NETWORKS = PublishedSVIDAG(iterations=3, blocks=1, width=4, hidden=(4,), hyper=(4,))
+CHAIN_TRACE, GUIDE_TRACE = (
+    "Log evidence of the orders, by chain",
+    "Bound while the guide was trained",
+)
+
+
 @pytest.mark.filterwarnings("ignore::svidag.FitWarning")
 @pytest.mark.parametrize(
-    "settings",
+    ("method", "charts"),
     [
-        {},
-        {"exact": False, "orders": 20, "chains": 2},
-        {"edges": "mean-field", "chains": 2, "steps": 4, "rounds": 4, "look": 2, "sweeps": 2},
+        (OrderMCMC(), []),
+        (OrderMCMC(exact=False, orders=20, chains=2), [CHAIN_TRACE]),
+        (QUICK_GUIDE, [CHAIN_TRACE, GUIDE_TRACE]),
+        (QUICK_NETWORKS, ["Bound (ELBO)"]),
     ],
-    ids=["all orders", "table", "guide"],
+    ids=["all orders", "orders", "guide", "published"],
 )
-def test_every_figure_of_a_fit_is_in_plain_words(settings):
+def test_every_diagnostic_of_a_fit_is_in_plain_words(method, charts):
     x = np.random.default_rng(0).standard_normal((40, 3))
-    fitted = svidag.fit(x, mechanism="linear", progress=False, **settings)
-    shown = set(sections.LABELS) | set(sections.ELSEWHERE)
-    assert set(fitted.diagnostics) <= shown
-    figures = dict(sections.figures(fitted))
-    assert figures["How the fit ended"] in sections.WORDS["status"].values()
-    assert "–" not in figures.values()  # what is not there is left out
+    fitted = svidag.fit(x, method=method, progress=False)
+    rows = sections.diagnostics(fitted)
+    shown = dict(rows)
+    assert len(shown) == len(rows)  # no label stands for two things
+    assert shown["Method"] == method.name
+    assert shown["How the fit ended"] in {status.description for status in Status}
+    assert "–" not in shown.values()  # what is not there is left out
+    details = fitted.diagnostics.details
+    for field in () if details is None else dataclasses.fields(details):
+        there = getattr(details, field.name) is not None
+        assert (field.metadata["label"] in shown) == (there and not field.metadata["trace"])
     names = [chart.name for chart in sections.charts(fitted)]
-    assert ("Bound while the guide was trained" in names) == ("edges" in settings)
+    assert set(charts) <= set(names)
+    assert not any("_" in text for text in [*shown, *names])  # words, not names of variables
+    if details is None:
+        assert names == []

@@ -1,7 +1,6 @@
 """Each reason can bring about each verdict it stands for, at its stated threshold."""
 
 import dataclasses
-from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
@@ -9,14 +8,33 @@ import pytest
 
 import svidag
 from svidag.data import DataWarning
+from svidag.methods.chain_diagnostics import ChainDiagnostics, chain_values, judge_chains
+from svidag.methods.order_sampling import SearchDiagnostics, judge_search
+from svidag.methods.svi_dag import GuideDiagnostics, _judge_guide
+from svidag.methods.svi_dag_published import GradientDiagnostics
+from svidag.methods.svi_dag_published import _judge as judge_published
 from svidag.posterior import DrawnGraphs, Posterior
-from svidag.report import Level, judge, verdict
+from svidag.posterior.diagnostics import Level, Reason
+from svidag.posterior.structure_weights import _judge as judge_weights
+from svidag.report import judge, verdict
+from svidag.run.status import Status
 
-TABLES = {
-    "status": "converged", "settled": True, "outside": 0.0, "left_out": 0.0, "searched_again": 1,
-    "searches_agree": True,
+ORDERS = np.tile(np.arange(4), (2, 5, 1))
+CHAINS = {
+    **chain_values(np.zeros((2, 4, 4)), ORDERS, np.zeros((2, 5))), "half_disagreement": 0.0,
+    "effective_orders": 1000.0,
 }  # fmt: skip
-CHAINS = {"method": "svi-dag", "preset": "default", "mechanism": "linear", **TABLES}
+SEARCH = {
+    **CHAINS, "sweeps": 10, "moved": np.ones(2), "exchanged": np.ones(1), "scored_sets": 32,
+    "listed_sets": 32, "table_bytes": 1, "candidates": (3, 3, 3, 3), "left_out": 0.0,
+    "missed": (0.0, 0.0), "search_gaps": (0.0, 0.0), "searches_agree": True, "searched_again": 1,
+    "outside": 0.0, "growth_ended": True, "sketched_share": 0.0, "rounds": (),
+}  # fmt: skip
+GUIDE = {
+    **CHAINS, "sweeps": 10, "accepted": np.ones(2), "graphs": 10, "kept_sets": 32,
+    "scored_sets": None, "estimate_spread": 0.2, "kept_share": 1.0, "kept_missing": 0.1,
+    "bound_trace": np.zeros(3),
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +44,20 @@ def exact():
 
 
 def with_facts(posterior, **facts):
-    return dataclasses.replace(posterior, diagnostics=MappingProxyType(facts))
+    changed = dataclasses.replace(posterior.diagnostics, **facts)
+    return dataclasses.replace(posterior, diagnostics=changed)
+
+
+def with_reasons(posterior, *reasons):
+    return with_facts(posterior, reasons=reasons)
+
+
+def worst(reasons):
+    return max((reason.level for reason in reasons), key=verdict.SEVERITY.index)
+
+
+def of_chains(status=Status.CONVERGED, **changes):
+    return list(judge_chains(ChainDiagnostics(**{**CHAINS, **changes}), status))
 
 
 def test_an_exact_posterior_is_trusted_and_its_assumptions_are_told(exact):
@@ -47,29 +78,37 @@ def test_an_exact_posterior_is_trusted_and_its_assumptions_are_told(exact):
         (float("nan"), Level.CAREFUL),
     ],
 )
-def test_halves_of_the_chains_decide(exact, difference, level):
-    found = judge(with_facts(exact, **CHAINS, half_disagreement=difference))
-    assert found.level is level
+def test_halves_of_the_chains_decide(difference, level):
+    (only,) = of_chains(half_disagreement=difference)
+    assert only.level is level
+    assert "single chain" in only.text if np.isnan(difference) else f"{difference:.3f}" in only.text
 
 
 @pytest.mark.parametrize(
     ("facts", "level", "word"),
     [
         ({}, Level.TRUST, "a fresh one found no possible parents"),
-        ({"settled": False}, Level.NOT, "arrows are missing"),
+        ({"growth_ended": False}, Level.NOT, "arrows may be missing"),
         ({"outside": 0.05}, Level.TRUST, "a fresh one found no possible parents"),
         ({"outside": 0.2}, Level.NOT, "up to 20%"),
         ({"searched_again": 0}, Level.NOT, "before a fresh search could look"),
         ({"searches_agree": False}, Level.NOT, "Only one of several independent searches"),
-        ({"status": "time"}, Level.CAREFUL, "Time ran out"),
         ({"left_out": 0.05}, Level.TRUST, "a fresh one found no possible parents"),
         ({"left_out": 0.07}, Level.CAREFUL, "Up to 7%"),
     ],
 )
-def test_what_tables_may_lack_decides(exact, facts, level, word):
-    found = judge(with_facts(exact, **{**CHAINS, "half_disagreement": 0.0, **facts}))
-    assert found.level is level
-    assert any(word in reason.text for reason in found.reasons)
+def test_what_tables_may_lack_decides(facts, level, word):
+    found = list(judge_search(SearchDiagnostics(**{**SEARCH, **facts})))
+    assert worst(found) is level
+    assert any(word in reason.text for reason in found)
+
+
+@pytest.mark.parametrize("status", Status)
+def test_chains_that_were_cut_short_call_for_care(status):
+    found = of_chains(status)
+    over = status is Status.TIME
+    assert worst(found) is (Level.CAREFUL if over else Level.TRUST)
+    assert any("The time was over" in reason.text for reason in found) == over
 
 
 def test_a_sum_over_all_orders_is_trusted_like_any_exact_posterior(exact):
@@ -79,55 +118,71 @@ def test_a_sum_over_all_orders_is_trusted_like_any_exact_posterior(exact):
 
 
 @pytest.mark.parametrize(
-    ("ess", "level"), [(400, "trust"), (399, "be careful"), (99, "do not trust")]
+    ("effective", "level"),
+    [
+        (400, Level.TRUST),
+        (399, Level.CAREFUL),
+        (100, Level.CAREFUL),
+        (99, Level.NOT),
+    ],
 )
-def test_effective_draws_decide(exact, ess, level):
-    facts = {**CHAINS, "half_disagreement": 0.0, "structure_ess": ess}
-    assert judge(with_facts(exact, **facts)).level == level
+def test_effective_draws_decide(effective, level):
+    found = judge_weights(float(effective))
+    assert found.level is level
+    assert f"leaves {effective} effective draws" in found.text
 
 
-def paper(exact, bound, rejected=0):
+def of_published(bound, rejected=0):
     trace = {"bound": np.asarray(bound, dtype=float)}
-    return with_facts(
-        exact,
-        preset="paper",
-        mechanism="mlp",
-        steps=len(bound),
-        trace=trace,
-        rejected_steps=rejected,
-    )
+    steps = len(trace["bound"])
+    return list(judge_published(GradientDiagnostics(steps, rejected, 1.0, 1.0, trace)))
 
 
 LEVELLED = -100 * np.exp(-np.arange(1000) / 50)
 
 
-def test_the_published_preset_is_never_simply_trusted(exact):
-    found = judge(paper(exact, LEVELLED))
-    assert found.level is Level.CAREFUL
-    assert any("levelled off" in reason.text for reason in found.reasons)
+def test_algorithm_1_is_never_simply_trusted():
+    found = of_published(LEVELLED)
+    assert worst(found) is Level.CAREFUL
+    assert any("levelled off" in reason.text for reason in found)
 
 
-@pytest.mark.parametrize(("rejected", "level"), [(1, Level.CAREFUL), (51, Level.NOT)])
-def test_rejected_steps_are_told(exact, rejected, level):
-    found = judge(paper(exact, LEVELLED, rejected))
-    assert found.level is level
-    assert any(f"{rejected} of 1000 steps" in reason.text for reason in found.reasons)
+@pytest.mark.parametrize(
+    ("rejected", "level"), [(1, Level.CAREFUL), (50, Level.CAREFUL), (51, Level.NOT)]
+)
+def test_rejected_steps_are_told(rejected, level):
+    found = of_published(LEVELLED, rejected)
+    (reason,) = [reason for reason in found if f"{rejected} of 1000 steps" in reason.text]
+    assert reason.level is worst(found) is level
 
 
-def test_a_bound_that_still_rises_is_told(exact):
-    found = judge(paper(exact, np.linspace(-100, 0, 1000)))
-    assert any("still rising" in reason.text for reason in found.reasons)
+def test_a_bound_that_still_rises_is_told():
+    found = of_published(np.linspace(-100, 0, 1000))
+    (reason,) = [reason for reason in found if "still rising" in reason.text]
+    assert reason.level is Level.CAREFUL
+    assert "by 10.0 in the last tenth" in reason.text
 
 
-@pytest.mark.parametrize("bound", [-LEVELLED, np.full(1000, np.nan), np.zeros(5)])
-def test_a_bound_that_taught_nothing_is_not_trusted(exact, bound):
-    assert judge(paper(exact, bound)).level is Level.NOT
+@pytest.mark.parametrize(
+    ("bound", "word"),
+    [
+        (-LEVELLED, "did not rise"),
+        (np.full(1000, np.nan), "did not rise"),
+        (np.zeros(5), "5 steps are too few"),
+        (np.linspace(-100, 0, 19), "19 steps are too few"),
+    ],
+)
+def test_a_bound_that_taught_nothing_is_not_trusted(bound, word):
+    found = of_published(bound)
+    (reason,) = [reason for reason in found if reason.level is Level.NOT]
+    assert word in reason.text
 
 
 def test_a_close_choice_of_mechanism_calls_for_care(exact):
-    facts = {**CHAINS, "half_disagreement": 0.0}
-    assert judge(with_facts(exact, **facts, mechanism_margin=2.9)).level is Level.CAREFUL
-    assert judge(with_facts(exact, **facts, mechanism_margin=3.1)).level is Level.TRUST
+    close = judge(with_facts(exact, mechanism_margin=2.9))
+    assert close.level is Level.CAREFUL
+    assert "linear was chosen" in close.reasons[0].text
+    assert judge(with_facts(exact, mechanism_margin=3.1)).level is Level.TRUST
 
 
 def test_unknown_origin_calls_for_care():
@@ -197,7 +252,7 @@ def test_noise_around_a_curve_is_judged_by_its_equations(table):
 def test_a_bent_relation_calls_for_care_of_linear_mechanisms_only(table):
     posterior = svidag.exact.posterior(table.assign(b=table["b"] + table["a"] + table["a"] ** 2))
     assert any("‘b’" in r.text and "straight" in r.text for r in judge(posterior).reasons)
-    other = with_facts(posterior, **{**CHAINS, "mechanism": "nonlinear"}, half_disagreement=0.0)
+    other = with_facts(posterior, mechanism="nonlinear")
     assert not any("straight" in reason.text for reason in judge(other).reasons)
 
 
@@ -218,16 +273,30 @@ def test_broken_knowledge_is_not_trusted(table, knowledge):
     assert "the fit is wrong" in judge(broken).reasons[0].text
 
 
-def test_few_effective_orders_call_for_care(exact):
-    facts = {**CHAINS, "half_disagreement": 0.0}
-    assert judge(with_facts(exact, **facts, effective_orders=99.0)).level is Level.CAREFUL
-    assert judge(with_facts(exact, **facts, effective_orders=100.0)).level is Level.TRUST
+def test_few_effective_orders_call_for_care():
+    few = of_chains(effective_orders=99.0)
+    assert worst(few) is Level.CAREFUL
+    assert any("worth 99 independent orders" in reason.text for reason in few)
+    assert worst(of_chains(effective_orders=100.0)) is Level.TRUST
 
 
-def test_the_worst_reason_comes_first_and_decides(exact):
-    found = judge(with_facts(exact, half_disagreement=0.5, **TABLES))
+def test_every_reason_of_the_fit_counts_and_the_worst_comes_first(exact):
+    told = [Reason(level, f"this is: {level}") for level in Level]
+    for reason in told:
+        found = judge(with_reasons(exact, reason))
+        assert found.level is reason.level
+        assert reason in found.reasons
+    found = judge(with_reasons(exact, *told))
     assert found.level is Level.NOT
-    assert [reason.level for reason in found.reasons] == [Level.NOT, Level.TRUST]
+    assert found.reasons == tuple(reversed(told))
+    assert "not the posterior" in found.headline
+
+
+def test_what_the_fit_says_does_not_hide_what_the_data_say(table):
+    posterior = svidag.exact.posterior(table.assign(a=(table["a"] > 0).astype(float)))
+    found = judge(with_reasons(posterior, Reason(Level.NOT, "the chains disagree")))
+    assert [reason.level for reason in found.reasons] == [Level.NOT, Level.CAREFUL]
+    assert "‘a’" in found.reasons[1].text
 
 
 def test_interventions_add_their_assumption():
@@ -246,15 +315,21 @@ def test_many_names_are_cut():
     ("spread", "missing", "level", "word"),
     [
         (0.2, 0.1, Level.TRUST, "well enough"),
-        (3.0, 0.1, Level.CAREFUL, "3.0 nats"),
-        (0.2, 9.0, Level.CAREFUL, "shun"),
-        (float("nan"), 0.1, Level.CAREFUL, "stick"),
+        (1.5, 2.0, Level.TRUST, "well enough"),
+        (3.0, 0.1, Level.CAREFUL, "a standard deviation of 3.0"),
+        (0.2, 9.0, Level.CAREFUL, "lack up to 9.0"),
+        (float("nan"), 0.1, Level.CAREFUL, "hardly move"),
         (None, None, Level.CAREFUL, "not corrected"),
     ],
 )
-def test_guides_are_judged_by_what_they_know(exact, spread, missing, level, word):
-    facts = {"method": "svi-dag", "preset": "default", "mechanism": "linear"}
-    facts |= {"half_disagreement": 0.0, "estimate_spread": spread, "kept_missing": missing}
-    found = judge(with_facts(exact, **facts))
-    assert found.level is level
-    assert any(word in reason.text for reason in found.reasons)
+def test_guides_are_judged_by_what_they_know(spread, missing, level, word):
+    facts = {**GUIDE, "estimate_spread": spread, "kept_missing": missing}
+    (only,) = _judge_guide(GuideDiagnostics(**facts))
+    assert only.level is level
+    assert word in only.text
+
+
+def test_a_guide_that_is_noisy_and_lacks_evidence_has_two_reasons():
+    facts = {**GUIDE, "estimate_spread": 3.0, "kept_missing": 9.0}
+    found = list(_judge_guide(GuideDiagnostics(**facts)))
+    assert [reason.level for reason in found] == [Level.CAREFUL, Level.CAREFUL]

@@ -1,5 +1,6 @@
 """What a fit of several stages shows while it runs."""
 
+import dataclasses
 import io
 
 import numpy as np
@@ -7,18 +8,12 @@ import pytest
 from rich.console import Console
 
 import svidag
+from svidag.methods import SVIDAG, OrderMCMC, PublishedSVIDAG
 from svidag.run import progress
 from svidag.run.progress import Bar, Lines, Meter
 from svidag.run.stages import Stages
 
-QUICK = {
-    "mechanism": "linear",
-    "exact": False,
-    "chains": 2,
-    "orders": 50,
-    "look": 50,
-    "agreement": 0,
-}
+QUICK = OrderMCMC(exact=False, chains=2, orders=50, look=50, agreement=0.0)
 
 
 def rows():
@@ -36,6 +31,7 @@ class Recorder(Meter):
 
     def update(self, done, figures):
         self.stages[-1][2].append(done)
+        self.figures = figures
 
     def close(self):
         pass
@@ -43,24 +39,24 @@ class Recorder(Meter):
 
 def test_every_stage_is_shown_with_its_total_where_that_is_known():
     recorder = Recorder()
-    svidag.fit(rows(), progress=recorder, **QUICK)
+    svidag.fit(rows(), method=QUICK, mechanism="linear", progress=recorder)
     searching, growing, burning, moving, *again = recorder.stages
-    assert searching == ("SVI-DAG: searching orders", 2, [1, 2])
-    assert growing[:2] == ("SVI-DAG: looking for parents", None)
+    assert searching == ("searching orders", 2, [1, 2])
+    assert growing[:2] == ("looking for parents", None)
     assert growing[2] == sorted(growing[2])
-    assert burning[:2] == ("SVI-DAG: burn-in", 2 * (100 + 50 * 10))
-    assert moving[0].startswith("SVI-DAG: moving orders, at most ")
+    assert burning[:2] == ("burn-in", 2 * (100 + 50 * 10))
+    assert moving[0].startswith("moving orders, at most ")
     assert max(moving[2]) == moving[1] == 2 * (100 + 50 * 10)
     assert [stage[:2] for stage in again] == [
-        ("SVI-DAG: searching orders", 1),
-        ("SVI-DAG: searching once more", None),
+        ("searching orders", 1),
+        ("searching once more", None),
     ]
 
 
 def test_networks_show_how_many_parent_sets_they_scored():
     recorder = Recorder()
-    settings = {**QUICK, "mechanism": "nonlinear", "units": 6}
-    svidag.fit(rows(), progress=recorder, **settings)
+    method = dataclasses.replace(QUICK, units=6)
+    svidag.fit(rows(), method=method, mechanism="nonlinear", progress=recorder)
     scored = [done for title, _, told in recorder.stages if "scoring" in title for done in told]
     assert scored == sorted(scored)
     assert 8 < scored[-1] <= 4 * 8
@@ -71,19 +67,30 @@ def test_networks_show_how_many_parent_sets_they_scored():
 def test_a_sum_over_all_orders_shows_its_one_stage():
     recorder = Recorder()
     svidag.fit(rows(), mechanism="linear", progress=recorder)
-    assert [stage[0] for stage in recorder.stages] == ["SVI-DAG: scoring all parent sets"]
+    assert [stage[0] for stage in recorder.stages] == ["scoring all parent sets"]
 
 
-@pytest.mark.filterwarnings("ignore::svidag.ConvergenceWarning")  # a single chain
 def test_a_guide_shows_its_training_and_its_rounds():
     recorder = Recorder()
-    settings = {"edges": "mean-field", "chains": 1, "steps": 4, "rounds": 6, "look": 2}
-    svidag.fit(rows(), mechanism="linear", progress=recorder, **settings)
+    method = SVIDAG(guide="mean-field", chains=1, steps=4, rounds=6, look=2)
+    svidag.fit(rows(), method=method, mechanism="linear", progress=recorder)
     assert [(title, total) for title, total, _ in recorder.stages] == [
-        ("SVI-DAG: training the guide", 4),
-        ("SVI-DAG: moving orders", 6),
+        ("training the guide", 4),
+        ("moving orders", 6),
     ]
     assert recorder.stages[1][2] == [1, 2, 3, 4, 5, 6]
+
+
+def test_algorithm_1_shows_its_steps_with_the_bound():
+    recorder = Recorder()
+    tiny = {"blocks": 1, "width": 4, "hidden": (4,), "hyper": (4,), "particles": 2}
+    method = PublishedSVIDAG(iterations=5, chunk=2, **tiny)
+    with pytest.warns(svidag.FitWarning, match="5 steps are too few"):
+        svidag.fit(rows(), method=method, progress=recorder)
+    ((title, total, told),) = recorder.stages
+    assert (title, total) == ("following the bound", 5)
+    assert told == [0, 0, 2, 4, 5]
+    assert {"ELBO", "edges"} <= recorder.figures.keys()
 
 
 def test_lines_count_up_where_the_end_is_not_known(capsys):
@@ -113,12 +120,12 @@ def test_bars_of_several_stages_stand_below_each_other():
         stages.report("scoring", 7, None)
         stages.report("moving", 10, 20)
     text = shown.getvalue()
-    assert "SVI-DAG: scoring" in text
+    assert "scoring" in text
     assert "10/20" in text
     assert text.rindex("scoring") < text.rindex("moving")
 
 
 def test_silence_is_silent(capsys):
-    svidag.fit(rows(), progress=False, **QUICK)
+    svidag.fit(rows(), method=QUICK, mechanism="linear", progress=False)
     said = capsys.readouterr()
     assert said.out == said.err == ""

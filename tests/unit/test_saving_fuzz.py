@@ -23,11 +23,9 @@ def posterior():
     rng = np.random.default_rng(0)
     return svidag.fit(
         rng.standard_normal((9, 3)),
+        method=svidag.methods.OrderMCMC(exact=False, orders=3, chains=2),
         mechanism="linear",
         progress=False,
-        exact=False,
-        orders=3,
-        chains=2,
     )
 
 
@@ -48,7 +46,8 @@ def check(path, content, posterior):
     assert loaded.edge_probabilities().equals(posterior.edge_probabilities())
     assert (loaded.sample(20) == posterior.sample(20)).all()
     assert loaded.problem.data.checksum == posterior.problem.data.checksum
-    assert loaded.diagnostics["settings"] == posterior.diagnostics["settings"]
+    assert loaded.diagnostics.settings == posterior.diagnostics.settings
+    assert loaded.diagnostics.reasons == posterior.diagnostics.reasons
     return True
 
 

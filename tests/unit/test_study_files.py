@@ -27,7 +27,7 @@ n = [50, 100]
 method = "exact"
 
 [method.paper]
-preset = "paper"
+method = "svi-dag-published"
 hidden = [[8, 8], [16]]
 
 [prior.sparse]
@@ -50,6 +50,9 @@ replicates = 1
 data.small.n = 50
 skip = ["paper"]
 """
+
+
+PAPER = 'method = "svi-dag-published"'
 
 
 def read(tmp_path, text, **options):
@@ -77,8 +80,14 @@ def test_a_cell_holds_what_the_file_says(tmp_path):
     assert first.data == {"source": "synthetic", "m": 4, "edges": 3, "n": 50}
     assert first.prior == {"p": 0.1, "required": [["x1", "x2"]]}
     assert (first.draws, first.measures, first.replicate) == (100, ("scores",), 3)
-    assert last.method == {"method": "svi-dag", "preset": "paper", "hidden": [16]}
+    assert last.method == {"method": "svi-dag-published", "hidden": [16]}
     assert last.measures == ("mec",)
+
+
+def test_an_entry_that_names_no_method_has_the_default_one(tmp_path):
+    text = GOOD.replace(f"{PAPER}\nhidden = [[8, 8], [16]]", 'mechanism = "linear"\nchains = 2')
+    last = read(tmp_path, text).cells[-1]
+    assert last.method == {"method": "order-mcmc", "mechanism": "linear", "chains": 2}
 
 
 def test_the_quick_size_changes_and_skips(tmp_path):
@@ -115,11 +124,15 @@ def test_a_pattern_selects_by_part_of_the_name_or_by_wildcards(tmp_path):
         ('"synthetic"', '"syntetic"', "line 5: data.small.source cannot be used: unknown data"),
         ('"synthetic"', '"no.such:thing"', "cannot load the data source 'no.such:thing'"),
         ('method = "exact"', 'method = "exakt"', "line 11: method.exact.method cannot be used"),
-        ('preset = "paper"', "preset = 3", "line 14: method.paper.preset cannot be used"),
-        ('preset = "paper"', 'preset = "papper"', "line 14: method.paper.preset .* one of"),
-        ('preset = "paper"', 'mechansm = "linear"', "line 14: method.paper.mechansm .* unknown"),
-        ('preset = "paper"', 'mechanism = "lineer"', "line 14: method.paper.mechanism .* one of"),
-        ('preset = "paper"', 'preset = "paper"\niterations = 0', "line 15: .*iterations must"),
+        (PAPER, "method = 3", "line 14: method.paper.method must be text, got 3"),
+        (PAPER, 'method = "svi-dag-publishd"', "line 14: method.paper.method .* did you mean"),
+        (PAPER, 'mechansm = "linear"', "line 14: method.paper.mechansm .* unknown setting"),
+        (PAPER, f'{PAPER}\nmechanism = "lineer"', "line 13: method.paper .*; got 'lineer'"),
+        (PAPER, f"{PAPER}\niterations = 0", "line 15: .*iterations must be at least 1; got 0"),
+        (PAPER, f'{PAPER}\nstandardise = "no"', "line 15: .*standardise must be true or false"),
+        (PAPER, f'{PAPER}\ngraph_weights = "x"', "line 15: .*graph_weights must be one of"),
+        (PAPER, f'{PAPER}\npreset = "paper"', "line 15: .*preset .* unknown setting 'preset'"),
+        ("[[8, 8], [16]]", "[[8, 8], [0]]", "line 15: .*hidden must be at least 1; got 0"),
         ('method = "exact"', 'chains = "many"', "line 11: .*chains must be a whole number"),
         ('method = "exact"', 'method = "exact"\nunit = 3', "line 12: method.exact.unit cannot"),
         ("p = 0.1", "p = 2", "line 17: prior.sparse is no prior: p must be"),
@@ -209,7 +222,7 @@ def test_a_seed_pattern_gives_the_data_it_names():
 def test_a_cell_is_a_pure_function_of_its_content():
     cell = Cell(
         data={"source": "synthetic", "m": 5, "edges": 4, "n": 30},
-        method={"method": "svi-dag", "mechanism": "linear", "orders": 50, "chains": 2},
+        method={"method": "order-mcmc", "mechanism": "linear", "exact": False, "chains": 2},
         prior={"p": 0.3},
         measures=("scores", "mec", "exact", "forecasts"),
         draws=50,

@@ -8,6 +8,7 @@ or its ``from_parts(parts)``.
 from __future__ import annotations
 
 import dataclasses
+import enum
 import importlib
 import inspect
 import types
@@ -147,7 +148,10 @@ def _hints(cls: type) -> Mapping[str, Any]:
 
 
 def _converted(value: Any, hint: Any) -> Any:
-    """The value with arrays for JAX where its annotation asks for these."""
+    """The value with arrays for JAX, and members of enumerations, where its annotation asks."""
+    for option in _options(hint):
+        if isinstance(option, type) and issubclass(option, enum.Enum):
+            return option(value)
     if isinstance(value, tuple) and type(value) is tuple:
         members = [option for option in _options(hint) if typing.get_origin(option) is tuple]
         inner = typing.get_args(members[0])[:1] if members else ()

@@ -8,8 +8,9 @@ opens the checkpoint and the progress, keeps the time, and wraps what `run` foun
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 from svidag.mechanisms.equations import ParameterDistribution
@@ -136,11 +137,14 @@ class Method(Settings):
         What it does, in one line.
     support
         What may be asked of it.
+    trial
+        Settings with which a small problem takes seconds: for a first look, and for tests.
     """
 
     name: ClassVar[str]
     summary: ClassVar[str]
     support: ClassVar[Support]
+    trial: ClassVar[Mapping[str, Any]] = MappingProxyType({})
 
     @abc.abstractmethod
     def run(self, problem: Problem, run: Run) -> Fitted:

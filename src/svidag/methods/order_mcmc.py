@@ -7,8 +7,10 @@ was missed (:mod:`svidag.methods.order_sampling`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from types import MappingProxyType
+from typing import Any, ClassVar
 
 from svidag.exact.orders import ExactOrders, parent_weights
 from svidag.mechanisms.collapsed import parameter_distribution
@@ -52,6 +54,7 @@ class OrderMCMC(ChainSettings, SearchSettings, Method):
         "Mechanisms integrated out, Markov chains over orders; small problems are summed exactly."
     )
     support: ClassVar[Support] = Support(mechanisms=("auto", "linear", "nonlinear"))
+    trial: ClassVar[Mapping[str, Any]] = MappingProxyType({"exact": False, "orders": 200})
 
     exact: bool = setting(True, "Sum small problems over all orders instead of sampling.")
     units: int = setting(200, "Hidden units of a nonlinear mechanism.", least=0)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -71,6 +72,9 @@ class SVIDAG(NodeGuideSettings, Method):
         "Structured variational inference with a guide for each node and corrected order moves."
     )
     support: ClassVar[Support] = Support(mechanisms=("auto", "linear", "nonlinear"))
+    trial: ClassVar[Mapping[str, Any]] = MappingProxyType(
+        {"guide": "mean-field", "steps": 60, "rounds": 60}
+    )
 
     units: int = setting(200, "Hidden units of a nonlinear mechanism.", least=0)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -74,6 +75,16 @@ class PublishedSVIDAG(PublishedSettings, Method):
     name: ClassVar[str] = "svi-dag-published"
     summary: ClassVar[str] = "Structured variational inference, Algorithm 1 of the paper."
     support: ClassVar[Support] = Support(mechanisms=("mlp",))
+    trial: ClassVar[Mapping[str, Any]] = MappingProxyType(
+        {
+            "iterations": 400,
+            "hidden": (8,),
+            "hyper": (8,),
+            "blocks": 2,
+            "width": 16,
+            "edge_gradient": "difference",
+        }
+    )
 
     def run(self, problem: Problem, run: Run) -> Fitted:
         """Run Algorithm 1 and take its guide for the posterior."""

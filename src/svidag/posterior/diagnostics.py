@@ -28,9 +28,6 @@ class Reason:
     level: Level
     text: str
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "level", Level(self.level))
-
 
 def diagnostic(label: str, *, trace: bool = False) -> Any:
     """A field of a method's own diagnostics, with the words that stand beside its value.
@@ -126,9 +123,6 @@ class Diagnostics:
     graph_weights: str = "order"
     structure_weights: StructureWeights | None = None
     details: Details | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "status", Status(self.status))
 
     def scalars(self) -> dict[str, Any]:
         """All numbers and words among the diagnostics, by name."""

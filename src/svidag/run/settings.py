@@ -14,16 +14,18 @@ import typing
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, Self
+from typing import Any, TypeVar
+
+Kind = TypeVar("Kind", bound="Settings")
 
 
 def setting(
     default: Any,
     help: str,  # noqa: A002
     *,
-    least: float | None = None,
-    above: float | None = None,
-    most: float | None = None,
+    least: int | float | None = None,
+    above: int | float | None = None,
+    most: int | float | None = None,
     choices: Sequence[str] | None = None,
 ) -> Any:
     """A field of a settings class.
@@ -81,7 +83,7 @@ class Settings:
             _check_type(field.name, value, hints[field.name])
             _check_limits(field.name, value, field.metadata)
 
-    def with_values(self, values: Mapping[str, Any]) -> Self:
+    def with_values(self: Kind, values: Mapping[str, Any]) -> Kind:
         """The settings with other values, by name; lists count as tuples."""
         known = [field.name for field in dataclasses.fields(self)]
         for name in values:

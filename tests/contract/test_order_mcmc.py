@@ -1,24 +1,34 @@
-"""The default preset, from a problem to a posterior, for every way to find parents."""
+"""Methods with integrated mechanisms, from a problem to a posterior, against exact answers."""
 
+import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from svidag.run.cautions import ConvergenceWarning, SettingWarning
 
 import svidag
 from svidag.exact import posterior as exact_posterior
 from svidag.graph import are_dags
 from svidag.mechanisms.linear import LinearGaussian
 from svidag.mechanisms.wide import WideNetwork
-from svidag.methods import summed
+from svidag.methods.order_mcmc import feasible
 from svidag.prior import Prior
+from svidag.run.status import Status
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import choices
 
 QUICK = {"exact": False, "chains": 4, "burn_in": 50, "orders": 200, "look": 50, "thin": 5}
 GUIDE = {"steps": 40, "rounds": 200, "sweeps": 10, "draws": 4}
 FLOW = {"blocks": 1, "width": 4}
-OPTIONS = {"table": QUICK, "mean-field": GUIDE, "flow": {**GUIDE, **FLOW}}
+OPTIONS = {
+    "orders": {"method": "order-mcmc", **QUICK},
+    "mean-field": {"method": "svi-dag", "guide": "mean-field", **GUIDE},
+    "flow": {"method": "svi-dag", **GUIDE, **FLOW},
+}
 KNOWLEDGE = Prior(p=0.3, required=[("b", "a")], forbidden=[("c", "d")], beliefs={("e", "a"): 0.7})
 
 
@@ -30,9 +40,8 @@ def table(n=120, seed=0):
     return pd.DataFrame(x, columns=list("abcde"))
 
 
-def fit(frame, *, mechanism="linear", edges="table", **settings):
-    chosen = {**OPTIONS[edges], "edges": edges, **settings}
-    return svidag.fit(frame, mechanism=mechanism, progress=False, **chosen)
+def fit(frame, *, mechanism="linear", route="orders", **settings):
+    return choices.fit(frame, mechanism=mechanism, **{**OPTIONS[route], **settings})
 
 
 def intervened(frame):
@@ -55,7 +64,7 @@ def test_nonlinear_fit_agrees_with_the_exact_posterior():
 def informed(request):
     """A fit with hard knowledge against the data, beliefs and interventions."""
     frame = table()
-    return fit(frame, edges=request.param, prior=KNOWLEDGE, interventions=intervened(frame), seed=1)
+    return fit(frame, route=request.param, prior=KNOWLEDGE, interventions=intervened(frame), seed=1)
 
 
 def test_edges_agree_with_the_exact_posterior_under_knowledge_and_interventions(informed):
@@ -84,32 +93,28 @@ def test_draws_match_the_edges_and_repeat_with_the_seed(informed):
 
 
 def test_a_fit_says_how_it_went(informed):
-    said = informed.diagnostics
-    assert said["status"] == "converged"
-    assert said["half_disagreement"] < said["settings"]["agreement"]
-    assert said["effective_orders"] >= said["settings"]["effective_orders"]
-    assert 1 <= said["effective_distinct_orders"] <= said["distinct_orders"]
-    assert said["log_evidence_trace"].shape[0] == 4
+    facts = informed.diagnostics
+    assert facts.status is Status.CONVERGED
+    assert facts.details.half_disagreement < facts.settings["agreement"]
+    assert facts.details.effective_orders >= facts.settings["effective_orders"]
+    assert 1 <= facts.details.effective_distinct_orders <= facts.details.distinct_orders
+    assert facts.details.log_evidence_trace.shape[0] == 4
     assert informed.names == tuple("abcde")
-    own = {"moved", "exchanged", "table_bytes", "scored_sets", "listed_sets", "left_out", "rounds"}
-    own |= {"missed", "search_gaps", "searches_agree", "searched_again", "outside", "settled"}
-    guided = {"accepted", "bound_trace", "kept_share", "kept_missing", "estimate_spread"}
-    assert (own if said["edges"] == "table" else guided) <= said.keys()
 
 
-@pytest.mark.parametrize("edges", ["table", "mean-field"])
-def test_same_seed_same_fit(edges):
+@pytest.mark.parametrize("route", ["orders", "mean-field"])
+def test_same_seed_same_fit(route):
     settings = {"steps": 10, "rounds": 20, "agreement": 1, "effective_orders": 0}
-    settings = settings if edges != "table" else {"orders": 50}
-    one, two = (fit(table(60), edges=edges, seed=4, **settings) for _ in range(2))
+    settings = settings if route != "orders" else {"orders": 50}
+    one, two = (fit(table(60), route=route, seed=4, **settings) for _ in range(2))
     assert one.edge_probabilities().equals(two.edge_probabilities())
     assert (one.sample(50) == two.sample(50)).all()
 
 
-@pytest.mark.parametrize("edges", OPTIONS)
-def test_nonlinear_fits_do_not_depend_on_the_order_of_columns(edges):
+@pytest.mark.parametrize("route", OPTIONS)
+def test_nonlinear_fits_do_not_depend_on_the_order_of_columns(route):
     frame = table(60)
-    small = {"mechanism": "nonlinear", "units": 8, "edges": edges}
+    small = {"mechanism": "nonlinear", "units": 8, "route": route}
     one = fit(frame, **small).edge_probabilities()
     turned = fit(frame[list("dbeac")], **small).edge_probabilities()
     assert turned.loc[list("abcde"), list("abcde")].to_numpy() == pytest.approx(
@@ -117,11 +122,11 @@ def test_nonlinear_fits_do_not_depend_on_the_order_of_columns(edges):
     )
 
 
-@pytest.mark.parametrize("edges", ["table", "mean-field"])
-def test_linear_fits_do_not_depend_on_the_order_of_columns(edges):
+@pytest.mark.parametrize("route", ["orders", "mean-field"])
+def test_linear_fits_do_not_depend_on_the_order_of_columns(route):
     frame = svidag.datasets.synthetic(m=7, edges=9, n=80, seed="columns").data
     turned = frame[["x4", "x2", "x7", "x1", "x6", "x3", "x5"]]
-    one, two = (fit(x, edges=edges).edge_probabilities() for x in (frame, turned))
+    one, two = (fit(x, route=route).edge_probabilities() for x in (frame, turned))
     names = list(frame.columns)
     assert two.loc[names, names].to_numpy() == pytest.approx(one.to_numpy(), abs=0.08)
 
@@ -132,8 +137,8 @@ def test_structure_weights_give_the_exact_posterior_over_structures():
     orders = exact_posterior(table()).edge_probabilities().to_numpy()
     assert np.abs(orders - exact).max() > 0.06
     assert found.edge_probabilities().to_numpy() == pytest.approx(exact, abs=0.03)
-    assert 1000 < found.diagnostics["structure_ess"] < 10_000
-    assert found.diagnostics["structure_count_error"] == 0
+    assert 1000 < found.diagnostics.structure_weights.effective_draws < 10_000
+    assert found.diagnostics.structure_weights.count_error == 0
 
 
 def test_sketched_and_full_nonlinear_fits_agree():
@@ -143,7 +148,7 @@ def test_sketched_and_full_nonlinear_fits_agree():
     frame = pd.DataFrame(x, columns=list("abcd"))
     sketched = fit(frame, mechanism="nonlinear", units=40, sketch_units=8)
     full = fit(frame, mechanism="nonlinear", units=40, sketch_units=40)
-    assert sketched.diagnostics["sketched_share"] < 0.01
+    assert sketched.diagnostics.details.sketched_share < 0.01
     assert sketched.edge_probabilities().to_numpy() == pytest.approx(
         full.edge_probabilities().to_numpy(), abs=0.04
     )
@@ -156,11 +161,11 @@ def many_causes():
     return frame, Prior(required=[(f"x{i}", "x18") for i in range(17)])
 
 
-@pytest.mark.filterwarnings("ignore::svidag.ConvergenceWarning")  # hardly any orders
+@pytest.mark.filterwarnings("ignore::svidag.FitWarning")  # hardly any orders
 def test_many_required_parents_are_in_every_draw():
     frame, prior = many_causes()
     found = fit(frame, prior=prior, orders=20, look=20)
-    assert max(found.diagnostics["candidates"]) >= 17
+    assert max(found.diagnostics.details.candidates) >= 17
     draws = found.sample(50)
     assert are_dags(draws).all()
     assert draws[:, :17, 18].all()
@@ -169,87 +174,53 @@ def test_many_required_parents_are_in_every_draw():
 @pytest.mark.parametrize("mechanism", ["linear", "nonlinear"])
 def test_small_problems_are_summed_exactly(mechanism):
     networks = {"units": 6, "seed": 3} if mechanism == "nonlinear" else {}
-    choices = {"mechanism": mechanism, "prior": KNOWLEDGE, **networks}
-    found = svidag.fit(table(60), progress=False, **choices)
-    exact = exact_posterior(table(60), **choices)
+    chosen = {"mechanism": mechanism, "prior": KNOWLEDGE, **networks}
+    found = choices.fit(table(60), **chosen)
+    exact = exact_posterior(table(60), **chosen)
     assert found.edge_probabilities().equals(exact.edge_probabilities())
     assert (found.sample(50) == exact.sample(50)).all()
     assert found.log_evidence == exact.log_evidence
-    assert found.diagnostics["status"] == "exact"
-    assert found.diagnostics["edges"] == "all orders"
+    assert found.diagnostics.status is Status.EXACT
 
 
 def test_what_is_small_depends_on_the_mechanism_and_the_rows():
     few, many = (np.random.default_rng(0).standard_normal((n, 12)) for n in (40, 7000))
     names = [f"x{i}" for i in range(12)]
     networks = [WideNetwork.from_values(x, names, units=2) for x in (few, many)]
-    assert [summed.feasible(network) for network in networks] == [True, False]
+    assert [feasible(network) for network in networks] == [True, False]
     for m, small in ((18, True), (19, False)):
         x = np.random.default_rng(0).standard_normal((40, m))
-        assert summed.feasible(LinearGaussian.from_values(x)) is small
+        assert feasible(LinearGaussian.from_values(x)) is small
 
 
-@pytest.mark.filterwarnings("ignore::svidag.ConvergenceWarning")  # and something is missing
-def test_chains_that_stay_apart_are_told_of():
-    """Ladders of one level from random orders, no sweep to burn in, and hardly any to collect."""
-    frame = svidag.datasets.synthetic(m=12, edges=20, n=5000, seed=5).data
-    apart = {"levels": 1, "burn_in": 0, "orders": 1, "thin": 1, "search_sweeps": 1}
-    with pytest.warns(ConvergenceWarning, match="differ by"):
-        found = fit(frame, **apart, cold_sweeps=0, rounds=0)
-    assert found.diagnostics["status"] == "budget"
-    assert found.diagnostics["half_disagreement"] > 0.1
-    with pytest.warns(ConvergenceWarning, match=r"ended by `agreement` while halves .* differ by"):
-        found = fit(table(), moves="none", orders=4, agreement=1, effective_orders=0)
-    assert found.diagnostics["status"] == "converged"
+@pytest.mark.filterwarnings("ignore::svidag.FitWarning")  # and something is missing
+def test_chains_that_stay_apart_are_warned_of():
+    """Orders that do not move."""
+    with pytest.warns(svidag.FitWarning, match="differ by"):
+        found = fit(table(), moves="none", orders=4, agreement=0)
+    assert found.diagnostics.status is Status.BUDGET
+    assert found.diagnostics.details.half_disagreement > 0.1
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"chains": 1}, "single chain"),
-        ({"minutes": 0.0}, "time ran out before a fresh search"),
-    ],
-)
-def test_what_cannot_be_relied_on_is_told(settings, message):
-    with pytest.warns(ConvergenceWarning, match=message):
-        fit(table(), **settings)
-
-
-@pytest.mark.parametrize(
-    ("settings", "unused"),
-    [
-        ({"exact": True}, r"\['burn_in', 'chains', 'look', 'orders', 'thin'\]"),
-        ({"units": 200}, r"\['units'\]"),
-        ({"edges": "mean-field", "sketch_units": 8, **GUIDE}, r"\['sketch_units'\]"),
-    ],
-)
-def test_settings_without_use_are_told(settings, unused):
-    chosen = settings if "edges" in settings else {**QUICK, **settings}
-    with pytest.warns(SettingWarning, match=rf"settings {unused} were given but not used"):
-        svidag.fit(table(60), mechanism="linear", progress=False, **chosen)
+def test_a_fit_that_ran_out_of_time_is_warned_of():
+    with pytest.warns(svidag.FitWarning, match="time was over before a fresh search"):
+        fit(table(), minutes=0.0)
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"particles": 3}, r"unknown settings \['particles'\]"),
-        ({"steps": 3}, r"unknown settings \['steps'\].*edges='table'"),
-        ({"mechanism": "quadratic"}, "mechanism must be one of"),
         ({"levels": 0}, "levels must be at least 1; got 0"),
-        ({"flattest": 2.0}, "flattest must be in"),
-        ({"agreement": -1}, "agreement must be between 0 and 1"),
+        ({"flattest": 2.0}, r"flattest must be at most 1; got 2\.0"),
+        ({"agreement": -1}, "agreement must be at least 0; got -1"),
         ({"moves": "jump"}, r"moves must be one of \['relocation', 'swap', 'none'\]; got 'jump'"),
-        ({"edges": "flow", "correction": "half"}, "correction must be one of"),
+        ({"particles": 3}, "unknown setting 'particles'"),
+        ({"chains": 2.5}, r"chains must be a whole number; got 2\.5"),
     ],
 )
-def test_bad_choices_are_named(settings, message):
+def test_bad_settings_are_named(settings, message):
     with pytest.raises(ValueError, match=message):
-        fit(table(), **settings)
-
-
-def test_unknown_ways_to_find_edges_are_errors():
-    with pytest.raises(ValueError, match=r"edges must be one of .*'mean-field'.*; got 'forest'"):
-        svidag.fit(table(), mechanism="linear", progress=False, edges="forest")
+        svidag.methods.OrderMCMC().with_values(settings)
 
 
 @pytest.mark.parametrize(("kind", "expected"), [("linear", "linear"), ("nonlinear", "nonlinear")])
@@ -258,5 +229,5 @@ def test_auto_chooses_by_evidence_and_says_by_how_much(kind, expected):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         found = fit(example.data, mechanism="auto", units=40)
-    assert found.diagnostics["mechanism"] == expected
-    assert found.diagnostics["mechanism_margin"] > 0
+    assert found.mechanism == expected
+    assert found.diagnostics.mechanism_margin > 0
