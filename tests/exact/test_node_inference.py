@@ -131,16 +131,18 @@ def test_a_run_cut_off_anywhere_goes_on_to_the_same_result(tmp_path):
         np.testing.assert_array_equal(resumed.bounds, whole.bounds)
 
 
-def test_rounds_that_were_resumed_are_not_forgotten_before_the_next_segment():
+def test_rounds_that_were_resumed_are_not_forgotten_before_the_next_segment(tmp_path):
     model, beliefs, _ = problem(Prior())
-    settings = quick(guide="mean-field", steps=3, rounds=8, look=4, agreement=0.0)
-    first, again = [], []
-    NodeInference(model, beliefs, settings).run(seed=0, keep=lambda s: first.append(s()))
-    half = first[-2]
-    assert half.sampling.length == 4
-    NodeInference(model, beliefs, settings).run(
-        seed=0, resume=half, keep=lambda s: again.append(s())
+    inference = NodeInference(
+        model, beliefs, quick(guide="mean-field", steps=3, rounds=8, look=4, agreement=0.0)
     )
+    first, again = [], []
+    inference.run(seed=0, keep=first.append)
+    checkpoint = Checkpoint(tmp_path / "half", {})
+    checkpoint.keep("guide", first[-2])
+    half = checkpoint.load().state
+    assert half.sampling.length == 4
+    inference.run(seed=0, resume=half, keep=lambda snapshot: again.append(snapshot()))
     assert [state.sampling.length for state in again] == [4, 8]
 
 

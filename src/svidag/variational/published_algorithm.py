@@ -22,7 +22,7 @@ from svidag.mechanisms.mlp import MLPMechanism
 from svidag.orders.relaxation import relax
 from svidag.prior import JaxEdgePrior
 from svidag.run.loop import CompiledAlgorithm
-from svidag.samplers.stein import Stein, direction, linearise
+from svidag.samplers.stein import SteinSettings, direction, linearise
 from svidag.variational.descent import Rule, adam, descend, guarded
 from svidag.variational.guide import BernoulliGuide, FlowGuide, MeanFieldGuide
 from svidag.variational.order_guide import (
@@ -216,7 +216,7 @@ class PublishedAlgorithm(CompiledAlgorithm[PublishedState]):
             per_particle = len(r) * (gradient[1] + features.pull(gradient[2]))
         with jax.named_scope("kernel"):
             scores = per_particle - r / s.potential_scale**2
-            move = direction(scores, features, Stein(score_clip=s.particle_clip))
+            move = direction(scores, features, SteinSettings(score_clip=s.particle_clip))
         terms, edges = aux
         estimate = BoundInfo(
             bound=terms.total.mean(),
