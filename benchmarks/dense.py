@@ -50,7 +50,7 @@ def measure(kind, m, edges, number):
     level = "cpdag" if kind == "linear" else "dag"
     shd = svidag.metrics.evaluate(draws, example.truth, level=level)["e_shd"]
     nats = log_posteriors(model, prior, draws[::20]) - log_posteriors(model, prior, truth[None])
-    return seconds, shd, nats.mean(), nats.max(), posterior.diagnostics["status"]
+    return seconds, shd, nats.mean(), nats.max(), posterior.diagnostics.status
 
 
 def main(graphs):

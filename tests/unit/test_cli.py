@@ -14,6 +14,7 @@ import svidag
 from svidag.cli import app
 from svidag.cli.run_directory import RunDirectory
 from svidag.cli.tables import print_matrix
+from svidag.methods import METHODS
 
 QUICK = ("--mechanism", "linear", "--set", "orders=60", "--set", "burn_in=60", "--quiet")
 
@@ -54,7 +55,8 @@ def finished(table, tmp_path_factory):
 
 def test_help_names_every_command():
     shown = done("--help").output
-    for name in ("demo", "check", "fit", "report", "graphs", "effect", "export", "data", "bench"):
+    commands = ("demo", "check", "fit", "report", "graphs", "effect", "export", "methods", "data")
+    for name in (*commands, "bench"):
         assert name in shown
 
 
@@ -88,10 +90,10 @@ def test_an_unfinished_run_goes_on_from_its_directory(table, finished, tmp_path)
 
 
 def test_a_refused_fit_leaves_no_trace(table, finished, tmp_path):
-    refused(2, "unknown settings", "fit", table, "-o", tmp_path / "new", "--set", "order=3")
+    refused(2, "unknown setting", "fit", table, "-o", tmp_path / "new", "--set", "order=3")
     assert not (tmp_path / "new").exists()
     before = {path: path.read_bytes() for path in finished.iterdir()}
-    refused(2, "unknown settings", "fit", table, "-o", finished, "--restart", "--set", "order=3")
+    refused(2, "unknown setting", "fit", table, "-o", finished, "--restart", "--set", "order=3")
     refused(2, "does not exist", "fit", tmp_path / "no.csv", "-o", finished, "--restart")
     assert {path: path.read_bytes() for path in finished.iterdir()} == before
 
@@ -129,7 +131,48 @@ def test_a_run_and_its_table_can_move_together(table, finished, tmp_path, monkey
     assert (moved / "run/posterior.svidag").exists()
 
 
-@pytest.mark.parametrize("name", ["seed", "data", "progress", "checkpoint"])
+def test_a_run_keeps_its_method_and_settings_and_has_them_in_the_fit(table, tmp_path):
+    small = ("--method", "svi-dag-published", "--set", "iterations=3", "--set", "hidden=[4]")
+    small += ("--set", "hyper=[4]", "--set", "blocks=1", "--set", "width=4", "--quiet")
+    result = done("fit", table, "-o", tmp_path / "run", *small)
+    assert "note: 3 steps are too few to say anything." in result.stderr
+    assert "Verdict: do not trust" in result.stdout
+    facts = svidag.load(tmp_path / "run/posterior.svidag").diagnostics
+    assert facts.method == "svi-dag-published"
+    assert (facts.settings["iterations"], facts.settings["hidden"]) == (3, (4,))
+    kept = json.loads((tmp_path / "run/request.json").read_text(encoding="utf-8"))
+    assert (kept["format"], kept["method"]) == ("svidag run 3", "svi-dag-published")
+    assert kept["settings"]["hidden"] == [4]
+    assert "is finished" in done("fit", table, "-o", tmp_path / "run", *small).stderr
+    other = ("fit", table, "-o", tmp_path / "run", "--method", "exact")
+    refused(2, "method: 'svi-dag-published' there, 'exact' now", *other)
+
+
+def test_methods_lists_every_method_with_its_mechanisms():
+    lines = done("methods").stdout.splitlines()
+    for name, method in METHODS.items():
+        (line,) = [line for line in lines if line.split()[:1] == [name]]
+        assert ", ".join(method.support.mechanisms) in line
+        assert method.summary in line
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_methods_lists_every_setting_of_one_with_its_default(name):
+    lines = done("methods", name).stdout.splitlines()
+    assert lines[0] == f"{name}: {METHODS[name].summary}"
+    listed = {line.split()[0]: line for line in lines[2:-1]}
+    assert list(listed) == list(METHODS[name].values())
+    for field in METHODS[name].describe():
+        row = listed[field.name]
+        assert row.split()[1:] == f"{field.default!r} {field.type} {field.help}".split()
+
+
+def test_an_unknown_method_is_told_with_the_nearest():
+    refused(2, "unknown method 'exakt'; did you mean 'exact'?", "methods", "exakt")
+    refused(2, "unknown method 'qqq'; known are exact, order-mcmc", "methods", "qqq")
+
+
+@pytest.mark.parametrize("name", ["seed", "data", "method", "progress", "checkpoint"])
 def test_arguments_are_no_settings(table, tmp_path, name):
     refused(2, "an argument of its own", "fit", table, "-o", tmp_path / "r", "--set", f"{name}=1")
 
@@ -245,14 +288,18 @@ def test_dropped_columns_are_no_variables(table, tmp_path):
     refused(2, "'nobody'", "fit", table, "-o", tmp_path / "other", "--drop", "nobody", *QUICK)
 
 
+@pytest.mark.usefixtures("as_users_call")
 @pytest.mark.parametrize(
     ("message", "arguments"),
     [
         ("does not exist", ("fit", "absent.csv")),
         ("--set takes name=value", ("fit", "TABLE", "--set", "orders")),
-        ("unknown settings ['order']", ("fit", "TABLE", "--set", "order=3")),
-        ("mechanism must be one of", ("fit", "TABLE", "--mechanism", "cubic")),
-        ("preset must be one of", ("fit", "TABLE", "--preset", "papers")),
+        ("unknown setting 'order'; did you mean 'orders'?", ("fit", "TABLE", "--set", "order=3")),
+        ("orders must be a whole number; got 'x'", ("fit", "TABLE", "--set", "orders=x")),
+        ("orders must be at least 1; got 0", ("fit", "TABLE", "--set", "orders=0")),
+        ("has the mechanisms 'auto', 'linear'", ("fit", "TABLE", "--mechanism", "cubic")),
+        ("did you mean 'order-mcmc'?", ("fit", "TABLE", "--method", "order-mcmd")),
+        ("unknown setting 'orders'", ("fit", "TABLE", "--method", "exact", "--set", "orders=3")),
         ("graph_weights must be", ("fit", "TABLE", "--graph-weights", "both")),
         ("no column", ("fit", "TABLE", "--interventions", "target")),
         ("holds no run", ("report", "nowhere")),
@@ -267,7 +314,7 @@ def test_bad_input_is_one_clear_line(table, tmp_path, monkeypatch, message, argu
     assert "Traceback" not in run(*given).output
 
 
-@pytest.mark.parametrize("content", ["", "{}", "[1]", '{"format": "svidag run 1"}', "\0"])
+@pytest.mark.parametrize("content", ["", "{}", "[1]", '{"format": "svidag run 2"}', "\0"])
 def test_a_damaged_request_is_told(tmp_path, content):
     (tmp_path / "request.json").write_text(content, encoding="utf-8")
     refused(2, "request.json is damaged", "fit", tmp_path)

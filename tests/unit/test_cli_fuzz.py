@@ -27,13 +27,13 @@ NAMES = ("a b", "[/red]", "x=1")
 OPTIONS = [
     "--json", "--change", "--at", "--holding", "-k", "--classes", "--consensus", "-o", "--format",
     "--rows", "--targets", "--drop", "--transform", "--interventions", "--set", "--seed",
-    "--mechanism", "--preset", "--restart", "--quiet", "--graph-weights", "--no-standardise",
+    "--mechanism", "--method", "--restart", "--quiet", "--graph-weights", "--no-standardise",
     "--knowledge", "--output=", "--help", "--",
 ]  # fmt: skip
 VALUES = [
     *NAMES, "run", "bad", "table.csv", "knowledge.yaml", "absent", "new/page.html", "page.html",
     "out.csv", "out.dot", "out.json", "out.graphml", "out.gml", "0", "1", "-1", "1e400", "nan",
-    "x=1=2", "[/red]=3", "a b=inf", "log", "csv", "sachs", "linear", "paper", "orders=x", "seed=1",
+    "x=1=2", "[/red]=3", "a b=inf", "log", "csv", "sachs", "linear", "exact", "orders=x", "seed=1",
     "", ".", "..", "/dev/null", "\x1b[2J", ":smile:", "[bold]",
 ]  # fmt: skip
 words = st.one_of(st.sampled_from(OPTIONS), st.sampled_from(VALUES), st.text(max_size=6))
@@ -93,7 +93,9 @@ def behaves(place, *arguments):
 
 @QUICK
 @given(
-    command=st.sampled_from(["check", "graphs", "effect", "export", "data", "bench", "nothing"]),
+    command=st.sampled_from(
+        ["check", "graphs", "effect", "export", "methods", "data", "bench", "nothing"]
+    ),
     rest=st.lists(words, max_size=6),
 )
 @example("effect", ["run", "[/red]", "x=1", "--holding", "a b=1e308", "--at", "-1e308"])

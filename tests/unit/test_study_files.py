@@ -103,6 +103,7 @@ def test_a_pattern_selects_by_part_of_the_name_or_by_wildcards(tmp_path):
     assert study.select("nothing") == ()
 
 
+@pytest.mark.usefixtures("as_users_call")
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [

@@ -11,6 +11,8 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from svidag.bench.cell import measure
+from svidag.bench.measures import forecasts, pooled
 from svidag.bench.rows import Row
 from svidag.bench.study import Study
 from svidag.bench.summary import Group, Line, groups
@@ -99,11 +101,7 @@ def _label(line: Line) -> str:
 
 
 def _reliabilities(study: Study, rows: Mapping[str, Row]) -> Iterator[tuple[str, Figure]]:
-    found = [
-        group
-        for group in groups(study, rows)
-        if group.rows and "forecasts" in group.cells[0].measures
-    ]
+    found = [group for group in groups(study, rows) if group.rows and _forecasting(group)]
     if not found:
         return
     with rc_context(STYLE):
@@ -118,10 +116,14 @@ def _reliabilities(study: Study, rows: Mapping[str, Row]) -> Iterator[tuple[str,
     yield "reliability", picture
 
 
+def _forecasting(group: Group) -> list[str]:
+    """The measures of a setting whose rows hold the probability of every arrow."""
+    return [name for name in group.cells[0].measures if measure(name).score is forecasts]
+
+
 def _draw_reliability(ax: Axes, group: Group) -> None:
-    records = [row["figures"]["forecasts"][0] for row in group.rows]
-    p = np.concatenate([record["probability"] for record in records])
-    y = np.concatenate([record["outcome"] for record in records])
+    name, *_ = _forecasting(group)
+    p, y = pooled([row["figures"][name] for row in group.rows])
     bins = reliability(p, y)
     ax.plot([0, 1], [0, 1], color="grey", linewidth=0.8)
     # The error bar is of the bin's frequency, were its forecasts right.

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float, UInt8
+from jaxtyping import Float, Int, UInt8
 
 from svidag import metrics
 from svidag.datasets import Example, sachs
@@ -25,6 +25,8 @@ from svidag.prior import Prior
 from svidag.problem import Problem
 
 CONVENTIONS = ("standard", "reference")
+SURE = 0.95
+"""An arrow with a probability above this counts as sure."""
 COMPARED_DRAWS = 200
 """At most this many draws have their log posterior compared with the true graph's."""
 
@@ -255,10 +257,16 @@ def forecasts(outcome: Outcome) -> Records:
     ]
 
 
-def calibration(records: Sequence[Records]) -> Records:
-    """Calibration error of all forecasts together, and the band of a perfect forecaster."""
+def pooled(records: Sequence[Records]) -> tuple[Float[np.ndarray, " n"], Int[np.ndarray, " n"]]:
+    """Probabilities and outcomes of all replicates, one after another."""
     p = np.concatenate([each[0]["probability"] for each in records])
     y = np.concatenate([each[0]["outcome"] for each in records])
+    return p.astype(float), y.astype(int)
+
+
+def calibration(records: Sequence[Records]) -> Records:
+    """Calibration error of all forecasts together, and the band of a perfect forecaster."""
+    p, y = pooled(records)
     low, high = metrics.calibration_band(p)
     error = metrics.expected_calibration_error(p, y)
     return [
@@ -275,6 +283,38 @@ def calibration(records: Sequence[Records]) -> Records:
     ]
 
 
+def sureness(records: Sequence[Records]) -> Records:
+    """How many arrows are sure, how many of those are wrong, and how far all are from the truth.
+
+    ``sure`` and ``sure_wrong`` count arrows with p > 0.95 in all replicates together, beside
+    ``true_arrows``, the number that there are; ``wrong_share`` = sure_wrong / sure is left out
+    where no arrow is sure. ``absolute_error`` is Σ |p − y| per graph. Calibration error and Brier
+    score are of all forecasts together.
+
+    Examples
+    --------
+    >>> one = [{"probability": [1.0, 0.96, 0.5], "outcome": [1, 0, 1]}]
+    >>> other = [{"probability": [0.0, 0.0, 0.95], "outcome": [0, 0, 1]}]
+    >>> (found,) = sureness([one, other])
+    >>> found["sure"], found["sure_wrong"], found["true_arrows"], found["wrong_share"]
+    (2, 1, 3, 0.5)
+    """
+    p, y = pooled(records)
+    sure = p > SURE
+    wrong = int((sure & (y == 0)).sum())
+    error = [
+        {"absolute_error": float(np.abs(one - other).sum())}
+        for one, other in (pooled([each]) for each in records)
+    ]
+    (spread,) = averaged([error])
+    return [
+        {"true_arrows": int(y.sum()), "sure": int(sure.sum()), "sure_wrong": wrong}
+        | ({"wrong_share": wrong / int(sure.sum())} if sure.any() else {})
+        | spread
+        | {"ece": metrics.expected_calibration_error(p, y), "brier": metrics.brier(p, y)}
+    ]
+
+
 MEASURES: Mapping[str, Measure] = MappingProxyType(
     {
         "scores": Measure(scores),
@@ -284,5 +324,6 @@ MEASURES: Mapping[str, Measure] = MappingProxyType(
         "exact": Measure(against_exact),
         "truth": Measure(against_truth),
         "forecasts": Measure(forecasts, calibration),
+        "sureness": Measure(forecasts, sureness),
     }
 )

@@ -31,6 +31,7 @@ from svidag.datasets import Example
 from svidag.datasets.example import labelled
 from svidag.graph import topological_order
 from svidag.prior import Prior
+from svidag.run.streams import Stream, generator
 
 UNITS = 400
 """Hidden units of a nonlinear mechanism: more than the fit's, near the limit of many."""
@@ -60,7 +61,7 @@ def prior_predictive(
         raise ValueError(f"mechanism must be one of {sorted(MECHANISMS)}, got {mechanism!r}")
     names = [f"x{i + 1}" for i in range(m)]
     A = Prior.from_dict(prior or {}).bind(names).sample(1, seed)[0]
-    rng = np.random.default_rng([seed, 2])
+    rng = generator(seed, Stream.PRIOR_PREDICTIVE_ROWS)
     x = np.empty((n, m))
     for j in topological_order(A):
         x[:, j] = MECHANISMS[mechanism](rng, x[:, A[:, j] != 0])

@@ -26,14 +26,42 @@ def synthetic(
     kind: str = "linear",
     graph: str = "er",
     noise: str = "gaussian",
+    freedom: float = 3.0,
     interventions: float | None = None,
+    hidden: int = 0,
+    batches: int = 0,
+    batch_shift: float = 1.0,
+    autocorrelation: float = 0.0,
+    groups: int = 0,
+    group_share: float = 0.5,
+    measurement_error: float = 0.0,
+    distortion: str | None = None,
     rows: int | None = None,
     seed: int,
     replicate: int,
 ) -> Example:
-    """Random equations on a random DAG; only the first `rows` of the n rows, if given."""
+    """Random equations on a random DAG; only the first `rows` of the n rows, if given.
+
+    The options are those of `svidag.datasets.synthetic`.
+    """
     example = datasets.synthetic(
-        m, edges, n, kind, graph, seed, noise=noise, interventions=interventions
+        m,
+        edges,
+        n,
+        kind,
+        graph,
+        seed,
+        noise=noise,
+        freedom=freedom,
+        interventions=interventions,
+        hidden=hidden,
+        batches=batches,
+        batch_shift=batch_shift,
+        autocorrelation=autocorrelation,
+        groups=groups,
+        group_share=group_share,
+        measurement_error=measurement_error,
+        distortion=distortion,
     )
     return _first(example, rows)
 
@@ -87,12 +115,12 @@ def _first(example: Example, rows: int | None) -> Example:
         return example
     if not 1 <= rows <= len(example.data):
         raise ValueError(f"rows must be between 1 and n = {len(example.data)}, got {rows}")
-    mask = example.interventions
-    return replace(
-        example,
-        data=example.data.iloc[:rows],
-        interventions=None if mask is None else mask.iloc[:rows],
-    )
+    by_row = {
+        name: getattr(example, name)
+        for name in ("data", "interventions", "conditions", "batches", "groups")
+    }
+    kept = {name: None if each is None else each.iloc[:rows] for name, each in by_row.items()}
+    return replace(example, **kept)
 
 
 SOURCES: Mapping[str, Source] = MappingProxyType(

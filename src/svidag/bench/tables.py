@@ -57,6 +57,11 @@ FIGURES: Mapping[str, Figure] = MappingProxyType(
         "verdict": Figure("band", 0),
         "mean_forecast": Figure("mean forecast", 3),
         "frequency": Figure("frequency", 3),
+        "true_arrows": Figure("true arrows", 0),
+        "sure": Figure("sure arrows", 0),
+        "sure_wrong": Figure("of them wrong", 0, -1),
+        "wrong_share": Figure("wrong, %", 1, -1, scale=100.0),
+        "absolute_error": Figure("Σ abs(p − y) per graph", 2, -1),
         "seconds": Figure("fit, s", 1, -1),
         "compile_seconds": Figure("of it compiling, s", 1, -1),
         "total_seconds": Figure("whole process, s", 1),
@@ -73,6 +78,16 @@ SHOWN: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "exact": ("mean_error", "worst_error", "draws_error", "seconds"),
         "truth": ("nats_from_truth", "seconds"),
         "forecasts": ("ece", "band_low", "band_high", "verdict", "brier", "seconds"),
+        "sureness": (
+            "true_arrows",
+            "sure",
+            "sure_wrong",
+            "wrong_share",
+            "absolute_error",
+            "ece",
+            "brier",
+            "seconds",
+        ),
         "costs": ("seconds", "compile_seconds", "total_seconds", "peak_gb"),
     }
 )

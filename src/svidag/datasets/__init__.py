@@ -2,10 +2,17 @@
 
 from svidag.datasets.example import Example
 from svidag.datasets.sachs import sachs, sachs_folds
-from svidag.datasets.structural import LinearMechanism, ReluNetwork, StructuralModel
-from svidag.datasets.synthetic import content_seed, synthetic, two_node
+from svidag.datasets.seeds import content_seed
+from svidag.datasets.structural import (
+    CurvedMechanism,
+    LinearMechanism,
+    ReluNetwork,
+    StructuralModel,
+)
+from svidag.datasets.synthetic import synthetic, two_node
 
 __all__ = [
+    "CurvedMechanism",
     "Example",
     "LinearMechanism",
     "ReluNetwork",

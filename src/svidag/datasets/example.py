@@ -29,6 +29,11 @@ class Example:
         The experiment each row belongs to, where the data set has named experiments.
     model : StructuralModel or None
         The equations that made the data, where they are known.
+    batches : Series [N] or None
+        The batch each row was measured in, 0, 1, …, where there are several. It is no variable
+        of the graph: it may shift any variable, and none of them causes it.
+    groups : Series [N] or None
+        The group (family, person, plot) each row belongs to, where rows of a group are alike.
 
     Examples
     --------
@@ -44,6 +49,8 @@ class Example:
     description: str
     conditions: pd.Series | None = None
     model: StructuralModel | None = None
+    batches: pd.Series | None = None
+    groups: pd.Series | None = None
 
     @property
     def names(self) -> tuple[str, ...]:

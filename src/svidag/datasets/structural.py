@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float, UInt8
 
-NOISES = ("gaussian", "laplace", "uniform")
+from svidag.datasets.noise import unit_noise
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,61 @@ class ReluNetwork:
 
 
 @dataclass(frozen=True)
+class CurvedMechanism:
+    """f(x) = Σ_i √2 w_i sin(ω_i x_i + φ_i): smooth, additive, each term of about variance w_i².
+
+    Examples
+    --------
+    >>> f = CurvedMechanism(np.array([1.0]), np.array([2.0]), np.array([0.0]))
+    >>> f(np.array([[0.0], [np.pi / 4]])).round(3)
+    array([0.   , 1.414])
+    """
+
+    weights: Float[np.ndarray, "k"]
+    frequencies: Float[np.ndarray, "k"]
+    phases: Float[np.ndarray, "k"]
+
+    def __call__(self, x: Float[np.ndarray, "N k"]) -> Float[np.ndarray, "N"]:
+        """Return the mean of the variable for each row of its parents' values."""
+        return np.sqrt(2.0) * np.sin(self.frequencies * x + self.phases) @ self.weights
+
+
+@dataclass(frozen=True)
+class GrowingScale:
+    """s(x) = c (0.2 + log(1 + exp z)), z = (x_1 − centre) / spread, of the first parent x_1.
+
+    It grows from 0.2 c without bound, in proportion to large z. The constant c makes the mean of
+    s² one over the values it was fitted to.
+
+    Examples
+    --------
+    >>> s = GrowingScale.fitted(np.linspace(-2.0, 2.0, 101))
+    >>> s(np.array([[-2.0], [0.0], [2.0]])).round(2)
+    array([0.32, 0.79, 1.84])
+    """
+
+    centre: float
+    spread: float
+    constant: float
+
+    @classmethod
+    def fitted(cls, values: Float[np.ndarray, "N"]) -> "GrowingScale":
+        """The scale whose mean square is one over these values of the parent."""
+        shape = cls(float(values.mean()), float(values.std()), 1.0)
+        mean_square = float(np.mean(shape(values[:, None]) ** 2))
+        return cls(shape.centre, shape.spread, mean_square**-0.5)
+
+    def __call__(self, x: Float[np.ndarray, "N k"]) -> Float[np.ndarray, "N"]:
+        """Return the factor of the noise for each row of the parents' values."""
+        z = (x[:, 0] - self.centre) / self.spread
+        return self.constant * (0.2 + np.logaddexp(0.0, z))
+
+
+@dataclass(frozen=True)
 class StructuralModel:
-    """x_j = f_j(parents of j) + σ_j ε_j with independent ε_j of mean 0 and variance 1.
+    """x_j = f_j(parents of j) + s_j(parents of j) (σ_j ε_j + Σ_k h_kj u_k).
+
+    All ε_j and u_k are independent, with mean 0 and variance 1.
 
     Attributes
     ----------
@@ -63,7 +116,14 @@ class StructuralModel:
     noise_sd : float64 [m]
         σ_j.
     noise : str
-        Distribution of ε_j: ``"gaussian"``, ``"laplace"`` or ``"uniform"``.
+        Distribution of ε_j and u_k, one of those of `svidag.datasets.synthetic`.
+    freedom : float
+        Degrees of freedom of ``"t"`` noise.
+    scales : tuple of callables or None
+        s_j, from the parents' values [N, k] to a factor [N]; None stands for 1, and so does an
+        empty tuple for all variables.
+    hidden_weights : float64 [k, m] or None
+        h_kj, the coefficient of the hidden cause k in the equation of j.
 
     Examples
     --------
@@ -78,6 +138,9 @@ class StructuralModel:
     mechanisms: tuple[Callable[[np.ndarray], np.ndarray], ...]
     noise_sd: Float[np.ndarray, "m"]
     noise: str = "gaussian"
+    freedom: float = 3.0
+    scales: tuple[Callable[[np.ndarray], np.ndarray] | None, ...] = ()
+    hidden_weights: Float[np.ndarray, "k m"] | None = None
 
     @property
     def weights(self) -> Float[np.ndarray, "m m"] | None:
@@ -108,19 +171,34 @@ class StructuralModel:
             if name not in self.names:
                 raise ValueError(f"do names {name!r}, which is none of {', '.join(self.names)}")
             fixed[:, self.names.index(name)] = value
-        rng = np.random.default_rng(seed)
-        noise = np.empty_like(fixed)
-        for j in draw_order(self.adjacency):
-            noise[:, j] = self.noise_sd[j] * unit_noise(rng, self.noise, n)
+        noise = self.draw_noise(n, np.random.default_rng(seed))
         return pd.DataFrame(self.propagate(noise, fixed), columns=list(self.names))
+
+    def draw_noise(self, n: int, rng: np.random.Generator) -> Float[np.ndarray, "N m"]:
+        """Draw σ_j ε_j + Σ_k h_kj u_k: each variable in topological order, then hidden causes."""
+        noise = np.empty((n, len(self.names)))
+        for j in draw_order(self.adjacency):
+            noise[:, j] = self.noise_sd[j] * unit_noise(rng, self.noise, n, self.freedom)
+        if self.hidden_weights is not None:
+            noise += self.draw_hidden(n, rng) @ self.hidden_weights
+        return noise
+
+    def draw_hidden(self, n: int, rng: np.random.Generator) -> Float[np.ndarray, "N k"]:
+        """Draw the values u_k of the hidden causes, one cause after another."""
+        count = 0 if self.hidden_weights is None else len(self.hidden_weights)
+        drawn = [unit_noise(rng, self.noise, n, self.freedom) for _ in range(count)]
+        return np.column_stack(drawn) if drawn else np.zeros((n, 0))
 
     def propagate(
         self, noise: Float[np.ndarray, "N m"], fixed: Float[np.ndarray, "N m"]
     ) -> Float[np.ndarray, "N m"]:
-        """Solve the equations for given noise σ_j ε_j; `fixed` is NaN where nothing was set."""
+        """Solve the equations for given noise; `fixed` is NaN where nothing was set."""
         x = np.empty_like(noise)
         for j in draw_order(self.adjacency):
-            natural = self.mechanisms[j](x[:, self.adjacency[:, j] != 0]) + noise[:, j]
+            parents = x[:, self.adjacency[:, j] != 0]
+            scale = self.scales[j] if self.scales else None
+            added = noise[:, j] if scale is None else scale(parents) * noise[:, j]
+            natural = self.mechanisms[j](parents) + added
             x[:, j] = np.where(np.isnan(fixed[:, j]), natural, fixed[:, j])
         return x
 
@@ -132,15 +210,3 @@ def draw_order(adjacency: UInt8[np.ndarray, "m m"]) -> list[int]:
     everyone draws in the same order.
     """
     return list(nx.topological_sort(nx.DiGraph(adjacency)))
-
-
-def unit_noise(rng: np.random.Generator, kind: str, n: int) -> Float[np.ndarray, "N"]:
-    """Draw n values of mean 0 and variance 1."""
-    match kind:
-        case "gaussian":
-            return rng.standard_normal(n)
-        case "laplace":
-            return rng.laplace(scale=np.sqrt(0.5), size=n)
-        case "uniform":
-            return rng.uniform(-np.sqrt(3.0), np.sqrt(3.0), size=n)
-    raise ValueError(f"noise must be one of {', '.join(NOISES)}, got {kind!r}")

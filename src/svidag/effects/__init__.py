@@ -33,10 +33,11 @@ from svidag.effects.arguments import (
     usual_value,
 )
 from svidag.effects.effect import Effect
-from svidag.effects.estimation import STREAM, draw_effects, even_noise
+from svidag.effects.estimation import draw_effects, even_noise
 from svidag.effects.question import Question
 from svidag.effects.support import ExtrapolationWarning, cautions, observed_range, warn
 from svidag.posterior import Posterior
+from svidag.run.streams import Stream, generator
 
 __all__ = [
     "Effect",
@@ -124,7 +125,8 @@ def interventional(posterior: Posterior, do: Any, n: Any = 1000, seed: int = 0) 
     graphs = posterior.sample(n, seed)
     set_to = [(int(j), float(fixed[j])) for j in np.flatnonzero(~np.isnan(fixed))]
     warn(cautions(posterior.problem, set_to))
-    noise = np.random.default_rng([seed, STREAM]).standard_normal((len(graphs), 1, len(fixed)))
+    rng = generator(seed, Stream.EFFECT_NOISE)
+    noise = rng.standard_normal((len(graphs), 1, len(fixed)))
     free = np.repeat(np.isnan(fixed)[None], len(graphs), axis=0)
     rows = distribution.draw(graphs, seed).propagate(
         np.broadcast_to(fixed, noise.shape), noise, free

@@ -13,6 +13,7 @@ from svidag.effects.question import Involved, Question, structures
 from svidag.mechanisms.equations import Equations, ParameterDistribution
 from svidag.mechanisms.linear_parameters import LinearParameters
 from svidag.posterior import Posterior
+from svidag.run.streams import Stream, generator
 
 PER_GRAPH = 2
 """Draws of the parameters for each graph: the fewest that tell the two spreads apart."""
@@ -25,9 +26,6 @@ ROUNDS = 16
 
 PRECISION = 0.2
 """Rounds end once simulation contributes less than this share of the standard deviation."""
-
-STREAM = 103
-"""Keeps the noise apart from the draws of graphs and parameters, which share the seed."""
 
 
 def draw_effects(
@@ -65,24 +63,24 @@ def simulate(
     Rounds of units are independent, so their scatter says how precise their average is. `share` is
     that of the draws with a path: the others are 0 and belong to the spread as well.
     """
-    rounds = [_round(equations, question, nodes, [seed, STREAM, k]) for k in range(2)]
+    rounds = [_round(equations, question, nodes, seed, k) for k in range(2)]
     while True:
         found = np.mean(rounds, axis=0)
         variance = float((np.var(rounds, axis=0, ddof=1) / len(rounds)).mean())
         spread = share * (found**2).mean() - (share * found.mean()) ** 2
         if variance <= PRECISION**2 * spread or len(rounds) == ROUNDS:
             return found, variance
-        rounds.append(_round(equations, question, nodes, [seed, STREAM, len(rounds)]))
+        rounds.append(_round(equations, question, nodes, seed, len(rounds)))
 
 
 def _round(
-    equations: Equations, question: Question, nodes: Involved, key: list[int]
+    equations: Equations, question: Question, nodes: Involved, seed: int, number: int
 ) -> Float[np.ndarray, " S"]:
     """The mean difference between the same units under both interventions."""
     draws, m = nodes.relevant.shape
     used = np.flatnonzero(nodes.relevant.any(axis=0))
     noise = np.zeros((draws, UNITS, m))
-    noise[:, :, used] = even_noise((draws, len(used)), key)
+    noise[:, :, used] = even_noise((draws, len(used)), generator(seed, Stream.EFFECT_NOISE, number))
     before = np.broadcast_to(question.fixed, noise.shape)
     before = equations.propagate(before, noise, nodes.relevant)
     after = before.copy()
@@ -91,15 +89,15 @@ def _round(
     return (after - before)[..., question.effect].mean(axis=1)
 
 
-def even_noise(shape: tuple[int, int], key: list[int]) -> Float[np.ndarray, "S R m"]:
+def even_noise(shape: tuple[int, int], rng: np.random.Generator) -> Float[np.ndarray, "S R m"]:
     """Standard normals that fill space evenly over units, shifted at random for every draw.
 
     Examples
     --------
-    >>> even_noise((3, 2), [0]).shape
+    >>> even_noise((3, 2), np.random.default_rng(0)).shape
     (3, 32, 2)
     """
     points = qmc.Sobol(shape[1], scramble=False).random(UNITS)
-    shift = np.random.default_rng(key).random((shape[0], 1, shape[1]))
+    shift = rng.random((shape[0], 1, shape[1]))
     tiny = np.finfo(float).eps
     return ndtri(np.clip((points + shift) % 1.0, tiny, 1 - tiny))

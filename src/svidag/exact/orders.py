@@ -25,6 +25,7 @@ from svidag.exact import subsets
 from svidag.graph import linear_extensions
 from svidag.posterior import GraphDistribution
 from svidag.prior import EdgePrior
+from svidag.run.streams import Stream, generator
 from svidag.scores import subset_sums
 
 _TERMS_AT_ONCE = 2**24  # of sums over the orders that agree with a graph: at most 128 MB
@@ -147,7 +148,7 @@ class ExactOrders(GraphDistribution):
 
     def sample(self, n: int, seed: int) -> UInt8[np.ndarray, "n m m"]:
         """Independent draws: an order from first to last, then each node's parents given it."""
-        rng = np.random.default_rng(seed)
+        rng = generator(seed, Stream.GRAPH_DRAWS)
         predecessors = self._draw_predecessors(n, rng)
         graphs = np.empty((n, self.weights.m, self.weights.m), dtype=np.uint8)
         for j in range(self.weights.m):

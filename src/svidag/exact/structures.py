@@ -25,6 +25,7 @@ from svidag.exact import subsets
 from svidag.exact.orders import ParentWeights, log_consistent_orders
 from svidag.graph import all_dags, ancestors
 from svidag.posterior import DrawnGraphs, GraphDistribution
+from svidag.run.streams import Stream, generator
 from svidag.scores import subset_sums
 
 
@@ -161,7 +162,7 @@ class ExactStructures(GraphDistribution):
 
     def sample(self, n: int, seed: int) -> UInt8[np.ndarray, "n m m"]:
         """Independent draws: layer by layer, then parents that reach into the last layer."""
-        rng = np.random.default_rng(seed)
+        rng = generator(seed, Stream.GRAPH_DRAWS)
         within, through = self._draw_layers(n, rng)
         m = self.weights.m
         graphs = np.zeros((n, m, m), dtype=np.uint8)

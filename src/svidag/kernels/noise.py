@@ -13,7 +13,6 @@ from math import prod
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float, Int32, PRNGKeyArray, Shaped, UInt32
 
 from svidag.kernels.elementary import log, normal_quantile
@@ -38,18 +37,6 @@ def words(key: PRNGKeyArray, shape: tuple[int, ...]) -> UInt32[Array, "..."]:
             mixed = (mixed ^ (mixed >> shift)) * jnp.uint32(multiplier)
         mixed = mixed ^ (mixed >> 15)
     return mixed
-
-
-def seeded(seed: int, stream: int) -> PRNGKeyArray:
-    """The key of one of a seed's streams; NumPy mixes it, for JAX would compile to do so.
-
-    Examples
-    --------
-    >>> bool(seeded(1, 0) == seeded(1, 0)), bool(seeded(1, 0) == seeded(1, 1))
-    (True, False)
-    """
-    mixed = np.random.SeedSequence([seed % 2**64, stream]).generate_state(2)
-    return jax.random.wrap_key_data(jax.device_put(mixed), impl="threefry2x32")
 
 
 def split(key: PRNGKeyArray, count: int) -> Shaped[PRNGKeyArray, " count"]:

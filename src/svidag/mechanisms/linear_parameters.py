@@ -21,8 +21,7 @@ from svidag.data import Scaling
 from svidag.graph import ancestors
 from svidag.mechanisms.equations import Equations, ParameterDistribution, schedule
 from svidag.mechanisms.linear import LinearGaussian
-
-_STREAM = 101  # keeps these draws apart from those of the graphs, which share the seed
+from svidag.run.streams import Stream, generator
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,9 +130,9 @@ class LinearParameters(ParameterDistribution):
     ) -> LinearEquations:
         """Draw b, c and σ of every chosen node, once for each graph."""
         model, m = self.model, self.model.m
-        z = np.random.default_rng([seed, _STREAM, 0]).standard_normal(graphs.shape)
+        z = generator(seed, Stream.PARAMETERS, 0).standard_normal(graphs.shape)
         freedom = model.rows[model.group] + model.scale_weight - m + graphs.sum(axis=1) + 1
-        chi = np.random.default_rng([seed, _STREAM, 1]).chisquare(freedom)
+        chi = generator(seed, Stream.PARAMETERS, 1).chisquare(freedom)
         weights, sd = np.zeros(graphs.shape), np.full(chi.shape, np.nan)
         draws, targets = np.nonzero(np.ones(chi.shape, dtype=bool) if nodes is None else nodes)
         parents = graphs[draws, :, targets].astype(bool)

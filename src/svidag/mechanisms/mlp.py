@@ -19,12 +19,12 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from svidag.kernels import noise
 from svidag.kernels.elementary import softplus
+from svidag.run.streams import host_generator
 
 __all__ = ["MLPMechanism", "NodeKL", "ParameterGuide", "Parameters"]
 
@@ -244,8 +244,8 @@ def _lecun_normal(
 ) -> list[Float[np.ndarray, "m _ _"]]:
     """Draw stacks of kernels with variance one over the fan-in."""
     # By NumPy, because JAX would compile a random kernel for each shape, seconds at m = 50.
-    generator = np.random.default_rng(np.asarray(jr.key_data(key)).astype(np.uint64))
-    return [generator.standard_normal(s, np.float32) / np.float32(s[1] ** 0.5) for s in shapes]
+    rng = host_generator(key)
+    return [rng.standard_normal(s, np.float32) / np.float32(s[1] ** 0.5) for s in shapes]
 
 
 @jax.custom_vjp

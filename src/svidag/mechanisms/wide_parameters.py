@@ -29,8 +29,8 @@ from svidag.mechanisms.wide import (
     joint_gram,
     on_all_cores,
 )
+from svidag.run.streams import Stream, generator
 
-_STREAM = 102  # keeps these draws apart from those of the graphs, which share the seed
 _UNITS_AT_ONCE = 500_000  # values of hidden units held at once: 4 MB
 
 
@@ -268,15 +268,15 @@ class Regressions:
         w = np.empty((len(wanted), self.factors.shape[1]))
         sd = np.empty(len(wanted))
         for position, node in enumerate(self.nodes):
-            generator = np.random.default_rng([seed, _STREAM, int(node), self.parents])
+            rng = generator(seed, Stream.PARAMETERS, int(node), self.parents)
             at = wanted == node
-            w[at], sd[at] = self._draw_node(position, int(at.sum()), generator)
+            w[at], sd[at] = self._draw_node(position, int(at.sum()), rng)
         return w, sd
 
     def _draw_node(
-        self, position: int, count: int, generator: np.random.Generator
+        self, position: int, count: int, rng: np.random.Generator
     ) -> tuple[Float[np.ndarray, "c q"], Float[np.ndarray, " c"]]:
-        uniform, gamma, normal = generator.spawn(3)
+        uniform, gamma, normal = rng.spawn(3)
         below = np.cumsum(self.share[:, position])[:-1, None]
         level = (uniform.random(count) >= below).sum(axis=0)
         rate = 1 + self.residual[level, position] / 2

@@ -47,6 +47,9 @@ from svidag.search.halves import (
     look_outside,
 )
 
+CHAINS = 1
+"""Tells the streams of the chains from those of trial chains."""
+
 MANY = 30
 """Variables from which tables leave more out, for else they would be large and slow."""
 
@@ -365,7 +368,8 @@ def _run_chains(sampling: _Sampling, made: Tabulated, resumed: OrderChains | Non
         made.tables,
         sampling.problem.prior,
         schedule,
-        seed=(run.seed, made.searched),
+        seed=run.seed,
+        parts=(CHAINS, made.searched),
         starts=chain_starts(made.starts, schedule.chains),
         report=lambda done: run.report(stage[0], done, schedule.sweeps),
         estimate=estimate,

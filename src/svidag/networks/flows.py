@@ -30,6 +30,7 @@ from flowjax.flows import masked_autoregressive_flow
 from jaxtyping import PRNGKeyArray
 
 from svidag.networks.coupling import SplineCoupling
+from svidag.run.streams import host_generator
 
 __all__ = ["FAMILIES", "FlowFamily", "FlowSettings", "conditional_flow", "undrawn_flow"]
 
@@ -214,7 +215,7 @@ def _redraw(flow: AbstractBijection, key: PRNGKeyArray) -> AbstractBijection:
 
     flowjax's transformers are then the identity. NumPy draws: each JAX call would compile anew.
     """
-    rng = np.random.default_rng(np.asarray(jr.key_data(key)))
+    rng = host_generator(key)
 
     def filled(leaves, gain):
         def fill(leaf):

@@ -25,6 +25,7 @@ from svidag.graph import ancestors, cpdags, topological_order
 from svidag.mechanisms.equations import ParameterDistribution
 from svidag.posterior.diagnostics import Diagnostics
 from svidag.problem import Problem
+from svidag.run.streams import Stream, generator
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -60,7 +61,7 @@ class DrawnGraphs(GraphDistribution):
 
     def sample(self, n: int, seed: int) -> UInt8[np.ndarray, "n m m"]:
         """Independent draws from the list."""
-        rng = np.random.default_rng(seed)
+        rng = generator(seed, Stream.GRAPH_DRAWS)
         return self.graphs[rng.choice(len(self.graphs), size=n, p=self.probability)]
 
     def edge_probabilities(self) -> Float[np.ndarray, "m m"]:

@@ -16,6 +16,7 @@ from svidag.graph import LimitError, log_linear_extensions
 from svidag.graph.extension import estimate_log_linear_extensions
 from svidag.posterior.diagnostics import Level, Reason, StructureWeights
 from svidag.posterior.posterior import DrawnGraphs, Posterior
+from svidag.run.streams import Stream, generator
 
 POOL = 10_000  # draws to reweight
 EXACT = 1024  # sets of nodes that counting may take for a graph; any ten nodes have no more
@@ -64,7 +65,7 @@ def _log_extensions(
     try:
         return log_linear_extensions(graphs, limit=EXACT), 0.0
     except LimitError:
-        rng = np.random.default_rng([seed, 5])
+        rng = generator(seed, Stream.LINEAR_EXTENSIONS)
         logs, errors = estimate_log_linear_extensions(graphs, ORDERS, rng)
         return logs, float(np.sqrt(np.mean(errors**2)))
 

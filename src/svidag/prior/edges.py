@@ -20,6 +20,7 @@ from jaxtyping import Array, Bool, Float, Int, UInt8
 from scipy import special
 
 from svidag.graph.extension import draw_linear_extensions
+from svidag.run.streams import Stream, generator
 
 CELLS_AT_ONCE = 2**22
 """Prior draws are made in blocks of about this many matrix cells."""
@@ -190,7 +191,7 @@ class EdgePrior:
         >>> bool((r[:, 1] > r[:, 0]).all())
         True
         """
-        rng = np.random.default_rng(seed)
+        rng = generator(seed, Stream.PRIOR_POTENTIALS)
         orders = draw_linear_extensions(self.required, n, rng)
         falling = -np.sort(rng.standard_normal(orders.shape), axis=1)
         potentials = np.empty_like(falling)
@@ -208,7 +209,7 @@ class EdgePrior:
         ((1000, 3, 3), 0)
         """
         r = self.sample_potentials(n, seed)
-        rng = np.random.default_rng([seed, 1])
+        rng = generator(seed, Stream.PRIOR_EDGES)
         p = np.where(self.required, 1.0, self.marginal)
         A = np.empty((n, *p.shape), dtype=np.uint8)
         for rows in self._blocks(n):

@@ -19,13 +19,13 @@ from svidag.graph import ancestors
 from svidag.mechanisms.equations import Equations
 from svidag.mechanisms.linear_parameters import LinearEquations
 from svidag.posterior.posterior import DRAWS, Posterior
+from svidag.run.streams import Stream, generator
 
 GRAPHS = 1000
 """Draws behind linear effects."""
 SIMULATED = 100
 """Draws behind effects that are simulated."""
 LEVEL = 0.9
-_STREAM = 104  # keeps the noise apart from the draws of graphs and parameters
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +103,7 @@ def _simulated(
 ) -> Float[np.ndarray, "S m m"]:
     """τ of each draw: the same units under both interventions, and only what the cause moves."""
     size, m = reached.shape[:2]
-    noise = even_noise((size, m), [seed, _STREAM])
+    noise = even_noise((size, m), generator(seed, Stream.REPORT_NOISE))
     usual = equations.propagate(np.full_like(noise, np.nan), noise, np.ones((size, m), dtype=bool))
     draws = np.zeros((size, m, m))
     for cause in range(m):

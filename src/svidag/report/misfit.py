@@ -43,7 +43,7 @@ class Misfit:
 
 
 def misfit(posterior: Posterior) -> Misfit:
-    """Look at residuals; the published preset, and posteriors without data, pass.
+    """Look at residuals; other mechanisms, and posteriors without data, pass.
 
     Examples
     --------

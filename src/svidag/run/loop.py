@@ -20,9 +20,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from svidag.kernels import noise
+from svidag.run import streams
 from svidag.run.checkpoint import arrays_of, with_arrays
 from svidag.run.status import Status
+from svidag.run.streams import Stream
 
 __all__ = [
     "COMPILER",
@@ -137,7 +138,8 @@ class Keys(NamedTuple):
     @classmethod
     def of_seed(cls, seed: int) -> Keys:
         """The keys of a seed's own streams."""
-        return cls(noise.seeded(seed, 1), noise.seeded(seed, 0))
+        start, steps = Stream.ALGORITHM_START, Stream.ALGORITHM_STEPS
+        return cls(streams.key(seed, start), streams.key(seed, steps))
 
 
 class ResumeState(NamedTuple):

@@ -84,12 +84,13 @@ class Settings:
             _check_limits(field.name, value, field.metadata)
 
     def with_values(self: Kind, values: Mapping[str, Any]) -> Kind:
-        """The settings with other values, by name; lists count as tuples."""
+        """The settings with other values, by name; lists count as tuples, 1 as 1.0 if need be."""
         known = [field.name for field in dataclasses.fields(self)]
         for name in values:
             if name not in known:
                 raise ValueError(f"unknown setting {name!r}{suggest(name, known)}")
-        return dataclasses.replace(self, **{name: _tuples(v) for name, v in values.items()})
+        hints = typing.get_type_hints(type(self))
+        return dataclasses.replace(self, **{k: _converted(v, hints[k]) for k, v in values.items()})
 
     def values(self) -> dict[str, Any]:
         """Every setting, by name."""
@@ -187,5 +188,10 @@ def _is_union(hint: Any) -> bool:
     return typing.get_origin(hint) in (typing.Union, types.UnionType)
 
 
-def _tuples(value: Any) -> Any:
-    return tuple(map(_tuples, value)) if isinstance(value, list | tuple) else value
+def _converted(value: Any, hint: Any) -> Any:
+    """The value as its annotation has it: a tuple for a list, a float for a whole number."""
+    if isinstance(value, list | tuple):
+        return tuple(_converted(entry, hint) for entry in value)
+    options = typing.get_args(hint) if _is_union(hint) else (hint,)
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    return float(value) if whole and float in options and int not in options else value

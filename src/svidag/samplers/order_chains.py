@@ -13,7 +13,7 @@ had happened.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -27,6 +27,7 @@ from svidag.prior import EdgePrior
 from svidag.run import cores
 from svidag.run.chains import run_segments
 from svidag.run.convergence import Agreement
+from svidag.run.streams import Stream, generator
 from svidag.samplers import relocation as relocate
 from svidag.samplers.relocation import MOVES
 from svidag.scores import ScoreTables
@@ -163,7 +164,8 @@ def run_chains(
     prior: EdgePrior,
     schedule: Schedule,
     *,
-    seed: int | Sequence[int],
+    seed: int,
+    parts: tuple[int, ...] = (),
     starts: Int[np.ndarray, "chains m"] | None = None,
     report: Callable[[int], None] | None = None,
     keep: Keep | None = None,
@@ -191,7 +193,7 @@ def run_chains(
     >>> bool(chains.edges.mean(axis=0).sum() > 0.99)
     True
     """
-    ladder = _Ladder(tables, schedule, seed, report or (lambda sweeps: None))
+    ladder = _Ladder(tables, schedule, seed, parts, report or (lambda sweeps: None))
     began = time.perf_counter()
     chains = begun or ladder.burn_in(prior, starts)
     if estimate is not None and begun is None and schedule.burn_in:
@@ -223,7 +225,7 @@ def draw_graphs(
     >>> bool(draw_graphs(tables, np.array([[1, 0]] * 9), seed=0)[:, 0, 1].any())
     False
     """
-    uniforms = np.random.default_rng([seed, 2]).random(orders.shape)
+    uniforms = generator(seed, Stream.PARENT_SET_DRAWS).random(orders.shape)
     drawn = np.zeros(orders.shape, dtype=np.int64)
     arrays = compiled_tables(tables)
     for j in range(tables.m):
@@ -245,11 +247,12 @@ class _Ladder:
         self,
         tables: ScoreTables,
         schedule: Schedule,
-        seed: int | Sequence[int],
+        seed: int,
+        parts: tuple[int, ...],
         report: Callable[[int], None],
     ) -> None:
         self._tables, self._schedule, self._report = tables, schedule, report
-        self._seed = [seed] if isinstance(seed, int) else [*seed]
+        self._seed, self._parts = seed, parts
         # Each chain remembers sums of its own, so that threads do not share what they write.
         self._compiled = [compiled_tables(tables) for _ in range(schedule.chains)]
         self._done = np.zeros(schedule.chains, dtype=np.int64)
@@ -258,7 +261,7 @@ class _Ladder:
         """Chains after their first sweeps, with nothing kept yet."""
         s, m = self._schedule, self._tables.m
         if starts is None:
-            rng = np.random.default_rng([*self._seed, 0])
+            rng = generator(self._seed, Stream.CHAIN_STARTS, *self._parts)
             replicas = draw_linear_extensions(prior.required, s.chains * s.levels, rng)
         else:
             replicas = np.repeat(starts, s.levels, axis=0)
@@ -286,7 +289,7 @@ class _Ladder:
         """Every chain `steps` orders further, as many chains at once as there are cores."""
 
         def single(c: int) -> tuple[Any, ...]:
-            rng = np.random.default_rng([*self._seed, 1, c, number])
+            rng = generator(self._seed, Stream.CHAIN_SEGMENTS, *self._parts, c, number)
             return self._advance(c, chains.replicas[c].copy(), rng, steps)
 
         with ThreadPoolExecutor(cores.usable()) as pool:

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float, Int, UInt8
 
 from svidag.posterior import GraphDistribution
+from svidag.run.streams import Stream, generator
 from svidag.samplers.order_chains import draw_graphs
 from svidag.scores import ScoreTables
 
@@ -43,7 +44,7 @@ class SampledOrders(GraphDistribution):
 
     def sample(self, n: int, seed: int) -> UInt8[np.ndarray, "n m m"]:
         """Independent draws given the kept orders."""
-        chosen = np.random.default_rng([seed, 3]).integers(len(self.orders), size=n)
+        chosen = generator(seed, Stream.ORDER_DRAWS).integers(len(self.orders), size=n)
         return draw_graphs(self.tables, self.orders[chosen], seed=seed)
 
     def edge_probabilities(self) -> Float[np.ndarray, "m m"]:
@@ -79,7 +80,8 @@ class VisitedGraphs(GraphDistribution):
 
     def sample(self, n: int, seed: int) -> UInt8[np.ndarray, "n m m"]:
         """Independent draws from the kept graphs."""
-        return self.graphs[np.random.default_rng([seed, 4]).integers(len(self.graphs), size=n)]
+        chosen = generator(seed, Stream.GRAPH_DRAWS).integers(len(self.graphs), size=n)
+        return self.graphs[chosen]
 
     def edge_probabilities(self) -> Float[np.ndarray, "m m"]:
         """The conditional given each visited order, averaged over all of them."""

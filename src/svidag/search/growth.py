@@ -23,6 +23,7 @@ from svidag.prior import EdgePrior
 from svidag.run import cores
 from svidag.run.convergence import Agreement
 from svidag.run.deadline import Deadline
+from svidag.run.streams import Stream, generator
 from svidag.samplers.order_chains import Schedule, run_chains
 from svidag.scores import ParentSets, ScoreTables, Shares, Weigher, evidence, neighbours, shares
 from svidag.scores import parent_sets as collections
@@ -38,6 +39,7 @@ SPARSE = 0.4  # on a scale from one parent a node (0) to three (1)
 LARGE = 2.0  # nats below the whole from which a set's share is large
 MANY_PARENTS = 4  # parents from which a stand-in is not trusted
 HALVES = 2
+TRIAL = 0  # tells the streams of trial chains from those of the chains themselves
 SPACING = 1000  # numbers set aside for the searches of one half
 FIRST_POWER, SECOND_POWER = 0.3, 0.5  # at which searches by a stand-in and a mechanism begin
 SEARCH_SHARE, GROWTH_SHARE = 0.3, 0.5  # of the time, by when searches and growth must end
@@ -256,7 +258,7 @@ class Grower:
         done: list[int] = []
 
         def single(number: int) -> SearchResult:
-            rng = np.random.default_rng([self.seed, 4, number, sweeps])
+            rng = generator(self.seed, Stream.SEARCHES, number, sweeps)
             found = search_orders(self.blocks, self.prior, powers=powers, rng=rng)
             done.append(number)
             report("searching orders", len(done), len(numbers))
@@ -287,7 +289,7 @@ class Grower:
             self.prior,
             np.stack([result.order for result in results]),
             powers=powers,
-            rng=np.random.default_rng([self.seed, 6, *numbers]),
+            rng=generator(self.seed, Stream.SEARCHES_BY_MECHANISM, *numbers),
             stop=lambda: self.deadline.passed(SEARCH_SHARE),
             report=lambda sweeps: report("searching with networks", sweeps, total),
         )
@@ -337,10 +339,14 @@ class Grower:
         starts = half.orders[:, -1]
         schedule = replace(s.trial, power=power, chains=len(starts))
         tables, _ = self.tables(half.sets, shares(half.sets, half.visited), trial=True)
-        seed = (self.seed, 5, half.number, number)
         drawn, flatter = (
             run_chains(
-                tables, self.prior, replace(schedule, power=p), seed=(*seed, turn), starts=starts
+                tables,
+                self.prior,
+                replace(schedule, power=p),
+                seed=self.seed,
+                parts=(TRIAL, half.number, number, turn),
+                starts=starts,
             ).orders
             for turn, p in enumerate((power, power * s.flatter))
         )
@@ -352,7 +358,7 @@ class Grower:
         self, sets: ParentSets, half: int, power: float, orders: Int[np.ndarray, "chains S m"]
     ) -> tuple[ParentSets, Round]:
         """Look at the neighbours of what holds a share in these orders."""
-        rng = np.random.default_rng([self.seed, 8, half, len(sets)])
+        rng = generator(self.seed, Stream.NEARBY_ORDERS, half, len(sets))
         drawn = self.with_nearby(sets, orders.reshape(-1, sets.m), rng)
         held = shares(sets, drawn, least=self.settings.expand)
         refined, sketched = 0, 0.0

@@ -21,9 +21,10 @@ from jaxtyping import Bool, Float, Int, PRNGKeyArray
 
 from svidag.mechanisms.local import FamilyScores
 from svidag.prior import EdgePrior
+from svidag.run.streams import host_generator
 from svidag.variational.node_guide import GuideNoise, NodeGuide, draw_parents, of_node
 
-__all__ = ["EvidenceEstimates", "GuideEstimator", "host_generator", "summarise_draws"]
+__all__ = ["EvidenceEstimates", "GuideEstimator", "summarise_draws"]
 
 SMALLEST_BATCH = 16
 LARGEST_BATCH = 512
@@ -116,18 +117,6 @@ class GuideEstimator:
         required = jnp.asarray(self.prior.required)
         parents, log_guide = _propose(self.guides, noise, padded, wide, required)
         return np.asarray(parents)[:P], np.asarray(log_guide, dtype=float)[:P]
-
-
-def host_generator(key: PRNGKeyArray) -> np.random.Generator:
-    """A NumPy generator that the key determines.
-
-    Examples
-    --------
-    >>> one, two = (host_generator(jax.random.key(0)).random() for _ in range(2))
-    >>> one == two
-    True
-    """
-    return np.random.default_rng(np.asarray(jax.random.key_data(key)))
 
 
 def summarise_draws(

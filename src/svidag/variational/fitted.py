@@ -22,7 +22,9 @@ from svidag.mechanisms.equations import ParameterDistribution
 from svidag.orders.relaxation import hard_mask
 from svidag.posterior import GraphDistribution
 from svidag.prior import JaxEdgePrior
+from svidag.run import streams
 from svidag.run.loop import COMPILER
+from svidag.run.streams import Stream, generator
 from svidag.variational.guide import BernoulliGuide, EdgeGuide
 from svidag.variational.network_equations import NetworkEquations, draw_parameters
 from svidag.variational.order_guide import GaussianOrders, feasible_potentials
@@ -31,7 +33,6 @@ from svidag.variational.published_bound import Networks
 CHUNK = 500  # graphs drawn per compiled call
 AVERAGED = 4000  # draws of (r, γ) behind the edge probabilities
 ORDER_TRIES = 200  # rounds of redrawing orders that a required edge rules out
-_STREAM = 1 << 30  # keeps draws of parameters apart from those of graphs, which share the seed
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +57,7 @@ class GuideGraphs(GraphDistribution):
 
     def _chunks(self, n: int, seed: int) -> Iterator[GraphDraws]:
         for chunk in range(-(-n // CHUNK)):
-            rng = np.random.default_rng([seed, chunk])
+            rng = generator(seed, Stream.GRAPH_DRAWS, chunk)
             key = rng.integers(2**32, size=2, dtype=np.uint32)
             orders = jnp.asarray(self._draw_orders(rng))
             yield _draw(self.networks.edges, self.prior, orders, jnp.asarray(key))
@@ -139,7 +140,7 @@ class NetworkParameters(ParameterDistribution):
 
 
 def _key(seed: int) -> Array:
-    return jax.random.fold_in(jax.random.key(seed), _STREAM)
+    return streams.key(seed, Stream.PARAMETERS)
 
 
 def _to_table_units(

@@ -28,12 +28,12 @@ from jaxtyping import Bool, Float, Int, PRNGKeyArray, UInt64
 from svidag.mechanisms.local import FamilyScores, LocalScores, pack_families, unpack_families
 from svidag.orders.permutation import list_columns
 from svidag.prior import EdgePrior
+from svidag.run.streams import host_generator
 from svidag.samplers.relocation import MOVES
 from svidag.variational import kept_set_moves as surrogate
 from svidag.variational.evidence_estimate import (
     EvidenceEstimates,
     GuideEstimator,
-    host_generator,
     summarise_draws,
 )
 from svidag.variational.guide_training import ScoredDraws

@@ -1,4 +1,4 @@
-"""Structural equations of the published preset: networks drawn by the hypernetwork."""
+"""Structural equations of the published algorithm: networks drawn by the hypernetwork."""
 
 from __future__ import annotations
 

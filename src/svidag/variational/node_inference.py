@@ -21,9 +21,10 @@ from jaxtyping import Float, Int, UInt8
 
 from svidag.mechanisms.local import LocalScores
 from svidag.prior import EdgePrior
-from svidag.run import loop
+from svidag.run import loop, streams
 from svidag.run.chains import run_segments
-from svidag.variational.evidence_estimate import GuideEstimator, host_generator
+from svidag.run.streams import Stream, host_generator
+from svidag.variational.evidence_estimate import GuideEstimator
 from svidag.variational.kept_sets import KeptParentSets, KeptSetEstimator, UncorrectedEstimator
 from svidag.variational.node_guide import NodeGuide
 from svidag.variational.node_training import NodeTraining, TrainingState, nearby_orders
@@ -202,14 +203,14 @@ class NodeInference:
             Is asked whether a share of the time is over: half of it is for training.
         """
         s = self.settings
-        key_start, key_burn, key_run = jax.random.split(jax.random.key(seed), 3)
+        key_run = streams.key(seed, Stream.GUIDE_ROUNDS)
         training = NodeTraining(self.scores, self.prior, s)
         burn_in, rounds = (None, None) if resume is None else resume
         # Where rounds have begun, training has ended, if only because its time was over.
         steps = s.steps if burn_in is None or rounds is None else burn_in.step
         trained = loop.run(
             training,
-            loop.Keys(key_start, key_burn),
+            loop.Keys(streams.key(seed, Stream.GUIDE_START), streams.key(seed, Stream.GUIDE_STEPS)),
             loop.Schedule(steps, chunk=1),
             report=lambda done, trace: report("training the guide", done, s.steps),
             keep=lambda snapshot: keep(lambda: NodeResumeState(snapshot(), rounds)),

@@ -22,8 +22,8 @@ from svidag.orders.permutation import feasible, possible_edges, relocate_or_swap
 from svidag.prior import EdgePrior
 from svidag.run.checkpoint import arrays_of, with_arrays
 from svidag.run.loop import HostAlgorithm
+from svidag.run.streams import host_generator
 from svidag.variational.edge_objective import EdgeObjective
-from svidag.variational.evidence_estimate import host_generator
 from svidag.variational.guide_training import GuideState, GuideTraining
 from svidag.variational.kept_sets import ParentSetCollection
 from svidag.variational.node_guide import NodeGuide, stack_flows, stack_mean_fields

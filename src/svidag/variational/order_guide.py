@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from svidag.kernels import noise
+from svidag.run.streams import host_generator
 
 
 class GaussianOrders(eqx.Module):
@@ -57,6 +58,6 @@ def feasible_potentials(
 
 def antithetic_potentials(key: Array, count: int, m: int) -> Float[np.ndarray, "K m"]:
     """Standard normal potentials in pairs r and −r, so that no order is favoured by chance."""
-    rng = np.random.default_rng(np.asarray(jax.random.key_data(key)))
+    rng = host_generator(key)
     half = rng.standard_normal(((count + 1) // 2, m), np.float32)
     return np.stack([half, -half], axis=1).reshape(-1, m)[:count]

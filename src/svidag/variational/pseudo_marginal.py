@@ -23,7 +23,8 @@ from jaxtyping import Bool, Float, Int, PRNGKeyArray
 
 from svidag.orders.permutation import feasible, list_columns, possible_edges, relocate_or_swap
 from svidag.prior import EdgePrior
-from svidag.variational.evidence_estimate import EvidenceEstimates, host_generator
+from svidag.run.streams import host_generator
+from svidag.variational.evidence_estimate import EvidenceEstimates
 
 __all__ = ["EstimatedChains", "MoveInfo", "PseudoMarginal"]
 

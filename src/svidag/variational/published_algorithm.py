@@ -21,7 +21,9 @@ from svidag.kernels import noise
 from svidag.mechanisms.mlp import MLPMechanism
 from svidag.orders.relaxation import relax
 from svidag.prior import JaxEdgePrior
+from svidag.run import streams
 from svidag.run.loop import CompiledAlgorithm
+from svidag.run.streams import Stream
 from svidag.samplers.stein import SteinSettings, direction, linearise
 from svidag.variational.descent import Rule, adam, descend, guarded
 from svidag.variational.guide import BernoulliGuide, FlowGuide, MeanFieldGuide
@@ -275,14 +277,14 @@ def _networks(seed: int, prior: JaxEdgePrior, s: PublishedSettings) -> Networks:
             boundary=s.boundary,
             width=s.width,
             location=start,
-            key=noise.seeded(seed, 2),
+            key=streams.key(seed, Stream.EDGE_NETWORKS),
         )
     mechanism = MLPMechanism(
         m,
         hidden=tuple(s.hidden),
         hyper=tuple(s.hyper),
         condition=s.condition,
-        key=noise.seeded(seed, 3),
+        key=streams.key(seed, Stream.MECHANISM_NETWORKS),
     )
     return Networks(edges, mechanism)
 

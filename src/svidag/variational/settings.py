@@ -113,7 +113,7 @@ class NodeGuideSettings(Settings):
     )
     bound: str = setting(
         "tight",
-        "What the guide climbs: the tight bound, or for a flow the published one.",
+        "What the guide maximises: the tight bound, or for a flow the published one.",
         choices=("tight", "published"),
     )
     edge_gradient: str = setting(
