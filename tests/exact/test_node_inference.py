@@ -9,6 +9,7 @@ from svidag.exact.orders import ExactOrders, parent_weights
 from svidag.graph import are_dags
 from svidag.mechanisms.linear import LinearGaussian
 from svidag.mechanisms.local import CachedScores
+from svidag.run.checkpoint import Checkpoint
 from svidag.variational.node_inference import NodeInference
 from svidag.variational.settings import NodeGuideSettings
 
@@ -104,6 +105,45 @@ def test_same_seed_same_result_and_cached_scores_change_nothing():
     assert (one.edge_probabilities != other.edge_probabilities).any()
     cached = NodeInference(CachedScores(model), beliefs, settings).run(seed=3)
     np.testing.assert_allclose(cached.edge_probabilities, one.edge_probabilities, atol=0.1)
+
+
+def test_a_run_cut_off_anywhere_goes_on_to_the_same_result(tmp_path):
+    """Cut off in training, after its last step, and between segments of rounds."""
+    model, beliefs, _ = problem(KNOWN)
+    settings = quick(guide="mean-field", steps=5, rounds=12, look=4, agreement=0.0)
+
+    def run(**arguments):
+        inference = NodeInference(CachedScores(model), beliefs, settings)
+        return inference.run(seed=3, **arguments)
+
+    paths = []
+
+    def keep(snapshot):
+        paths.append(tmp_path / str(len(paths)))
+        Checkpoint(paths[-1], {}).keep("guide", snapshot)
+
+    whole = run(keep=keep)
+    assert len(paths) == 1 + 5 + 3
+    for at in (0, 2, 5, 7):
+        resumed = run(resume=Checkpoint(paths[at], {}).load().state)
+        np.testing.assert_array_equal(resumed.sampling.graphs, whole.sampling.graphs)
+        np.testing.assert_array_equal(resumed.edge_probabilities, whole.edge_probabilities)
+        np.testing.assert_array_equal(resumed.bounds, whole.bounds)
+
+
+def test_rounds_that_were_resumed_are_not_forgotten_before_the_next_segment(tmp_path):
+    model, beliefs, _ = problem(Prior())
+    inference = NodeInference(
+        model, beliefs, quick(guide="mean-field", steps=3, rounds=8, look=4, agreement=0.0)
+    )
+    first, again = [], []
+    inference.run(seed=0, keep=first.append)
+    checkpoint = Checkpoint(tmp_path / "half", {})
+    checkpoint.keep("guide", first[-2])
+    half = checkpoint.load().state
+    assert half.sampling.length == 4
+    inference.run(seed=0, resume=half, keep=lambda snapshot: again.append(snapshot()))
+    assert [state.sampling.length for state in again] == [4, 8]
 
 
 def test_settings_are_checked():

@@ -10,7 +10,7 @@ import pytest
 from scipy.special import digamma, polygamma
 
 from svidag.orders.relaxation import Sinkhorn, relax
-from svidag.samplers.stein import Stein, clip, direction, linearise
+from svidag.samplers.stein import SteinSettings, clip, direction, linearise
 
 K, m = 5, 4
 QUICK = {"xla_backend_optimization_level": 0}  # these compile for longer than they run
@@ -98,15 +98,15 @@ def test_median_bandwidth_leaves_out_the_zeros(particles, scores):
 
 def test_given_bandwidth_is_used(particles, scores):
     median = move(particles, scores)
-    given = move(particles, scores, identity, Stein(bandwidth=float(median.bandwidth)))
-    wider = move(particles, scores, identity, Stein(bandwidth=9.0))
+    given = move(particles, scores, identity, SteinSettings(bandwidth=float(median.bandwidth)))
+    wider = move(particles, scores, identity, SteinSettings(bandwidth=9.0))
     np.testing.assert_allclose(given.direction, median.direction, rtol=1e-5)
     assert wider.bandwidth == 9
     assert jnp.abs(wider.direction - median.direction).max() > 0.01
 
 
 def test_coinciding_particles_have_the_smallest_bandwidth_and_climb(scores):
-    step = move(jnp.ones((K, m)), scores, identity, Stein(smallest_bandwidth=0.01))
+    step = move(jnp.ones((K, m)), scores, identity, SteinSettings(smallest_bandwidth=0.01))
     np.testing.assert_allclose(step.bandwidth, 0.01)
     np.testing.assert_allclose(step.direction, np.tile(scores.mean(axis=0), (K, 1)), atol=1e-5)
 
@@ -168,4 +168,4 @@ def test_particles_recover_the_moments_of_a_skewed_target():
 @pytest.mark.parametrize("named", ["bandwidth", "smallest_bandwidth", "score_clip"])
 def test_impossible_settings_are_named(named):
     with pytest.raises(ValueError, match=named):
-        Stein(**{named: 0.0})
+        SteinSettings(**{named: 0.0})

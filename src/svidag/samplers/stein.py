@@ -83,7 +83,7 @@ def linearise(
 
 
 @dataclass(frozen=True)
-class Stein:
+class SteinSettings:
     """The settings of the particle move.
 
     Parameters
@@ -99,7 +99,7 @@ class Stein:
 
     Examples
     --------
-    >>> Stein(bandwidth=2.0).score_clip
+    >>> SteinSettings(bandwidth=2.0).score_clip
     10.0
     """
 
@@ -114,7 +114,7 @@ class Stein:
                 raise ValueError(f"{name} must be positive, got {value}")
 
 
-class Move(NamedTuple):
+class ParticleMove(NamedTuple):
     """Where the particles should go.
 
     Attributes
@@ -140,7 +140,9 @@ class Move(NamedTuple):
     clipped: Int[Array, ""]
 
 
-def direction(scores: Float[Array, "K m"], features: Features, stein: Stein | None = None) -> Move:
+def direction(
+    scores: Float[Array, "K m"], features: Features, stein: SteinSettings | None = None
+) -> ParticleMove:
     """Φ of Eq. svgd_update.
 
     Examples
@@ -149,11 +151,12 @@ def direction(scores: Float[Array, "K m"], features: Features, stein: Stein | No
 
     >>> import jax.numpy as jnp
     >>> particles = jnp.array([[0.0], [1.0]])
-    >>> move = direction(jnp.zeros((2, 1)), linearise(lambda r: r, particles), Stein(bandwidth=1.0))
+    >>> features, settings = linearise(lambda r: r, particles), SteinSettings(bandwidth=1.0)
+    >>> move = direction(jnp.zeros((2, 1)), features, settings)
     >>> bool(move.direction[0, 0] < 0 < move.direction[1, 0])
     True
     """
-    stein = Stein() if stein is None else stein
+    stein = SteinSettings() if stein is None else stein
     K = scores.shape[0]
     scores, clipped = clip(scores, stein.score_clip)
     # Distances and pullbacks of differences do not depend on the mean; it would only cost digits.
@@ -164,7 +167,7 @@ def direction(scores: Float[Array, "K m"], features: Features, stein: Stein | No
     pulled = features.pull_all(centred)  # [j, k] = J_jᵀ ψ_k
     own = jnp.einsum("jjm->jm", pulled)
     repulsion = 2 / h * (jnp.einsum("jk,jkm->km", kernel, pulled) - kernel.T @ own)
-    return Move((kernel.T @ scores + repulsion) / K, h, clipped)
+    return ParticleMove((kernel.T @ scores + repulsion) / K, h, clipped)
 
 
 def clip(scores: Float[Array, "K m"], largest: float) -> tuple[Float[Array, "K m"], Int[Array, ""]]:
@@ -187,7 +190,7 @@ def _squared_distances(points: Float[Array, "K d"]) -> Float[Array, "K K"]:
     return jnp.maximum(norms[:, None] + norms[None, :] - 2 * products, 0)
 
 
-def _bandwidth(distances: Float[Array, "K K"], stein: Stein) -> Float[Array, ""]:
+def _bandwidth(distances: Float[Array, "K K"], stein: SteinSettings) -> Float[Array, ""]:
     if stein.bandwidth is not None:
         return jnp.asarray(stein.bandwidth, distances.dtype)
     K = distances.shape[0]

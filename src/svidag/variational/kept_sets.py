@@ -1,18 +1,20 @@
-"""Parent sets that the guide has come upon, and moves over orders that know only these.
+"""Parent sets found during training, and moves over orders on the evidence in these sets alone.
 
-While the guide is trained, every parent set that matters in some column is kept with its weight
+While the guide is trained, every parent set with a relevant share in some column is kept with its
+weight
 
-    w_j(S) = f_j(S) + Σ_{i∈S} logit p_ij,
+    w_j(S) = f_j(S) + Σ_{i∈S} logit p_ij.
 
-the drawn ones and, since flips come free, their neighbours. Given predecessors U of j, the kept
-sets within U sum to a lower bound on the evidence,
+These are the drawn sets and their neighbours by one edge, whose scores the training step computes
+anyway. Given predecessors U of j, the kept sets within U sum to a lower bound on the evidence,
 
     g_j(U) = exp(Σ_{i∈U} log(1 − p_ij)) Σ_{kept S ⊆ U} exp w_j(S) ≤ p(D_j | U).
 
-It serves twice. An unbiased estimate of p(D_j | U) is g_j(U) plus the guide's estimate of the sets
-that were *not* kept, which is small and so adds little noise. And a chain on the product of the g_j
-proposes orders that are nearly right already: many moves cost one estimate, and the ratio of
-estimate to g decides (Liu's surrogate transition), so that the target is exact all the same.
+It has two uses. First, g_j(U) plus the guide's estimate of the sets that were *not* kept is an
+unbiased estimate of p(D_j | U); the second term is small and adds little noise. Second, a chain on
+the product of the g_j proposes orders: many of its moves need one estimate only, and the ratio of
+the estimate to g decides whether the proposal is accepted (Liu's surrogate transition), so that the
+target remains exact.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ __all__ = ["KeptParentSets", "KeptSetEstimator", "ParentSetCollection", "Uncorre
 
 @dataclass(eq=False)
 class ParentSetCollection:
-    """Grows by the parent sets that matter, each under its node.
+    """The relevant parent sets of every node found so far; it grows during training.
 
     Attributes
     ----------
@@ -50,9 +52,10 @@ class ParentSetCollection:
     scores
         f_j, for the smallest parent set of each node, which is always kept.
     reach
-        A set matters if, in a column where it was seen, it is within so many nats of the best.
+        A set is relevant if, in a column where it was seen, its log weight is at most this much
+        below that of the best set.
     capacity
-        Sets kept of each node, those that mattered most.
+        How many sets of each node `freeze` keeps, the most relevant ones.
 
     Examples
     --------
@@ -72,7 +75,7 @@ class ParentSetCollection:
     reach: float = 7.0
     capacity: int = 2000
     _weight: dict[bytes, float] = field(default_factory=dict, init=False, repr=False)
-    _matter: dict[bytes, float] = field(default_factory=dict, init=False, repr=False)
+    _relevance: dict[bytes, float] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         smallest = np.ascontiguousarray(self.prior.required.T)  # one row for each node
@@ -85,28 +88,30 @@ class ParentSetCollection:
 
     def copy(self) -> ParentSetCollection:
         """The same sets; what is added to the copy is not added here."""
-        return self._with(dict(self._weight), dict(self._matter))
+        return self._with(dict(self._weight), dict(self._relevance))
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Keys as rows of bytes, weights, and how much each set mattered."""
+        """Keys as rows of bytes, weights, and how relevant each set was."""
         keys = np.frombuffer(b"".join(self._weight), dtype=np.uint8)
         return {
             "keys": keys.reshape(len(self), -1),
             "weights": np.fromiter(self._weight.values(), float),
-            "matter": np.fromiter(self._matter.values(), float),
+            "relevance": np.fromiter(self._relevance.values(), float),
         }
 
     def restored(self, arrays: dict[str, np.ndarray]) -> ParentSetCollection:
         """A collection like this one, with the sets that `arrays` gave."""
         keys = [row.tobytes() for row in arrays["keys"]]
-        weights, matter = arrays["weights"].tolist(), arrays["matter"].tolist()
+        weights, relevance = arrays["weights"].tolist(), arrays["relevance"].tolist()
         return self._with(
-            dict(zip(keys, weights, strict=True)), dict(zip(keys, matter, strict=True))
+            dict(zip(keys, weights, strict=True)), dict(zip(keys, relevance, strict=True))
         )
 
-    def _with(self, weight: dict[bytes, float], matter: dict[bytes, float]) -> ParentSetCollection:
+    def _with(
+        self, weight: dict[bytes, float], relevance: dict[bytes, float]
+    ) -> ParentSetCollection:
         other = copy.copy(self)
-        other._weight, other._matter = weight, matter
+        other._weight, other._relevance = weight, relevance
         return other
 
     def add(
@@ -125,14 +130,16 @@ class ParentSetCollection:
         step = np.where(parents, -gain, gain)
         step = np.where(free[:, None], step, -np.inf)
         nearby = np.concatenate([log_joint[:, :, None], log_joint[:, :, None] + step], axis=2)
-        matter = nearby - nearby.max(axis=(1, 2), keepdims=True)
-        pair, draw, flip = np.nonzero(matter > -self.reach)
+        relevance = nearby - nearby.max(axis=(1, 2), keepdims=True)
+        pair, draw, flip = np.nonzero(relevance > -self.reach)
         sets = parents[pair, draw]
         flipped = flip > 0
         sets[flipped, flip[flipped] - 1] ^= True
         absent = np.where(columns, self.prior.free_log_absent.T[nodes], 0.0).sum(axis=1)
         weights = nearby[pair, draw, flip] - absent[pair]
-        self._keep(pack_families(nodes[pair], sets), weights, np.float64(matter[pair, draw, flip]))
+        self._keep(
+            pack_families(nodes[pair], sets), weights, np.float64(relevance[pair, draw, flip])
+        )
 
     def add_draws(self, possible: Bool[np.ndarray, "K m m"], scored: ScoredDraws) -> None:
         """Look at what a training step drew for the columns of its orders."""
@@ -166,18 +173,18 @@ class ParentSetCollection:
         """The sets as arrays, ready for use."""
         nodes, sets = unpack_families(list(self._weight), len(self.prior.required))
         weights = np.fromiter(self._weight.values(), float)
-        matter = np.fromiter(self._matter.values(), float)
-        ranked = np.lexsort((-matter, nodes))
+        relevance = np.fromiter(self._relevance.values(), float)
+        ranked = np.lexsort((-relevance, nodes))
         start = np.searchsorted(nodes[ranked], np.arange(len(self.prior.required)))
         rank = np.arange(len(ranked)) - start[nodes[ranked]]
         kept = ranked[rank < self.capacity]
         return KeptParentSets.of(nodes[kept], sets[kept], weights[kept], self.prior)
 
-    def _keep(self, keys, weights, matter):
-        for key, weight, share in zip(keys, weights.tolist(), matter.tolist(), strict=True):
-            if share > self._matter.get(key, -np.inf):
+    def _keep(self, keys, weights, relevance):
+        for key, weight, share in zip(keys, weights.tolist(), relevance.tolist(), strict=True):
+            if share > self._relevance.get(key, -np.inf):
                 self._weight[key] = weight
-                self._matter[key] = share
+                self._relevance[key] = share
 
 
 @dataclass(frozen=True, eq=False)

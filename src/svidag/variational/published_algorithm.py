@@ -24,7 +24,7 @@ from svidag.prior import JaxEdgePrior
 from svidag.run import streams
 from svidag.run.loop import CompiledAlgorithm
 from svidag.run.streams import Stream
-from svidag.samplers.stein import Stein, direction, linearise
+from svidag.samplers.stein import SteinSettings, direction, linearise
 from svidag.variational.descent import Rule, adam, descend, guarded
 from svidag.variational.guide import BernoulliGuide, FlowGuide, MeanFieldGuide
 from svidag.variational.order_guide import (
@@ -218,7 +218,7 @@ class PublishedAlgorithm(CompiledAlgorithm[PublishedState]):
             per_particle = len(r) * (gradient[1] + features.pull(gradient[2]))
         with jax.named_scope("kernel"):
             scores = per_particle - r / s.potential_scale**2
-            move = direction(scores, features, Stein(score_clip=s.particle_clip))
+            move = direction(scores, features, SteinSettings(score_clip=s.particle_clip))
         terms, edges = aux
         estimate = BoundInfo(
             bound=terms.total.mean(),
