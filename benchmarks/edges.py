@@ -35,9 +35,7 @@ def scores(example, method):
 
 def main():
     """One table, a row for each size and way."""
-    print(
-        "| m | n | way | CPU seconds | Brier | E-SHD | E-F1 | AUROC | mean error | worst error |"
-    )
+    print("| m | n | way | CPU seconds | Brier | E-SHD | E-F1 | AUROC | mean error | worst error |")
     print("|---|---|---|---|---|---|---|---|---|---|")
     warnings.simplefilter("ignore", svidag.FitWarning)
     for m, count, n in CASES:

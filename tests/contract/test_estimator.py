@@ -10,8 +10,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import svidag
 from svidag.problem import Problem
 
-QUICK = {"exact": False, "chains": 2, "burn_in": 20, "orders": 200, "thin": 2}
-MODEL = svidag.SVIDAG(mechanism="linear", settings=QUICK)
+QUICK = svidag.methods.OrderMCMC(exact=False, chains=2, burn_in=20, orders=200, thin=2)
+MODEL = svidag.SVIDAG(method=QUICK, mechanism="linear")
 
 
 @parametrize_with_checks([MODEL])
@@ -27,7 +27,7 @@ def table():
 
 def test_it_gives_what_fit_gives(table):
     model = clone(MODEL).fit(table)
-    posterior = svidag.fit(table, mechanism="linear", progress=False, **QUICK)
+    posterior = svidag.fit(table, method=QUICK, mechanism="linear", progress=False)
     assert model.edge_probabilities_.equals(posterior.edge_probabilities())
     assert list(model.feature_names_in_) == list(table.columns)
 

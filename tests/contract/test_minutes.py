@@ -16,6 +16,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from choices import fit
 
+pytestmark = pytest.mark.filterwarnings("ignore::svidag.FitWarning")  # hardly any steps
+
 GUIDE = {
     "method": "svi-dag",
     "guide": "mean-field",

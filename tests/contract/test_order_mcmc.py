@@ -21,6 +21,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import choices
 
+pytestmark = pytest.mark.filterwarnings("ignore::svidag.FitWarning")  # hardly any steps
+
 QUICK = {"exact": False, "chains": 4, "burn_in": 50, "orders": 200, "look": 50, "thin": 5}
 GUIDE = {"steps": 40, "rounds": 200, "sweeps": 10, "draws": 4}
 FLOW = {"blocks": 1, "width": 4}

@@ -23,6 +23,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from choices import fit
 
+pytestmark = pytest.mark.filterwarnings("ignore::svidag.FitWarning")  # hardly any steps
+
 TINY = {
     "iterations": 30,
     "particles": 4,

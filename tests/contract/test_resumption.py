@@ -24,6 +24,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import choices
 
+pytestmark = pytest.mark.filterwarnings("ignore::svidag.FitWarning")  # hardly any steps
+
 TABLE = {
     "mechanism": "linear", "exact": False, "chains": 2, "orders": 200, "look": 50, "agreement": 0,
 }  # fmt: skip
