@@ -7,7 +7,8 @@ one that gains less than 10 % should go. Steps are measured by the clock, with t
 pairs in brackets; where other jobs share the cores the spread says how far to trust it. Compilation
 is measured in CPU seconds of one compilation of each; A is compiled anew every few rows.
 
-Name some replacements to measure these alone; `--together` makes all named ones at once.
+Name some replacements to measure these alone; names joined by + are made at once, for what gains
+little alone may gain more with others, as barriers and derivatives that have some do.
 """
 
 import argparse
@@ -259,22 +260,21 @@ def main() -> None:
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help="replacements; all if none")
     parser.add_argument("--list", action="store_true", help="list the replacements and end")
-    parser.add_argument("--together", action="store_true", help="make the named ones at once")
     parser.add_argument("--pairs", type=int, default=8, help="pairs of measurements (default 8)")
     asked = parser.parse_args()
     if asked.list:
         for name, replacement in REPLACEMENTS.items():
             print(f"{name:<10} {replacement.part} → {replacement.library}")
         return
-    chosen = [(name, [REPLACEMENTS[name]]) for name in asked.names or REPLACEMENTS]
-    if asked.together:
-        chosen = [("together", [one for _, [one] in chosen])]
+    chosen = {
+        name: [REPLACEMENTS[one] for one in name.split("+")] for name in asked.names or REPLACEMENTS
+    }
     data = {case: table() for case, (table, _) in CASES.items()}
     heads = [f"{kind}, {case}" for case in CASES for kind in ("step", "step CPU", "compile")]
     print(f"| name | part | library's way | {' | '.join(heads)} |")
     print("|" + "---|" * (3 + len(heads)), flush=True)
     own: dict[str, Program] = {}
-    for row, (name, replacements) in enumerate(chosen):
+    for row, (name, replacements) in enumerate(chosen.items()):
         cells: list[str] = []
         for case, table in data.items():
             if row % RENEWED == 0:  # twice at first: a process's first one sets the compiler up
