@@ -1,0 +1,121 @@
+"""What moves orders best: `python benchmarks/moves.py [--seeds 3]`.
+
+Tables are grown once for each problem, as the default fit does it; then chains run on them until
+their halves agree, by relocations, by swaps of neighbours, or by both in turns (half of the sweeps
+each), from the orders where searches ended and from random ones. Every kind of move has its turn
+with every seed. Told are medians over seeds: sweeps of a chain after burn-in (the budget if halves
+never agreed), the last disagreement of the halves, CPU seconds, and effective orders by CPU second.
+"""
+
+import argparse
+import contextlib
+import statistics
+import time
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+import svidag
+from svidag.methods import tabulated
+from svidag.run.convergence import effective_size, half_disagreement
+from svidag.samplers import order_chains
+from svidag.samplers import relocation as relocate
+from svidag.samplers.order_chains import Schedule, run_chains
+from svidag.search.halves import chain_starts
+
+PROBLEMS = {
+    "m = 25, 40 arrows": (25, 40),
+    "m = 50, 80 arrows": (50, 80),
+}
+MOVES = ("relocation", "swap", "both")
+BUDGET = 1000  # orders kept from each chain at most, ten sweeps each: that of a fit
+
+
+class _ChainsReachedError(Exception):
+    """The fit came to its chains."""
+
+
+def tables(m: int, edges: int) -> tuple[Any, Any, Schedule, np.ndarray]:
+    """Tables, prior, schedule and starts of a default fit, at the moment it runs its chains."""
+    data = svidag.datasets.synthetic(m=m, edges=edges, n=1000, seed=f"moves|{m}").data
+    found: list[Any] = []
+
+    def capture(task: Any, made: Any, schedule: Schedule, _: Any) -> None:
+        starts = chain_starts(made.starts, schedule.chains)
+        found.extend([made.tables, task.problem.prior, schedule, starts])
+        raise _ChainsReachedError
+
+    with patch.object(tabulated, "_chains", capture), contextlib.suppress(_ChainsReachedError):
+        svidag.fit(data, mechanism="linear", exact=False, progress=False)
+    return tuple(found)
+
+
+class _Both(order_chains._Ladder):
+    """A ladder whose sweeps are relocations first and then swaps of neighbours, half and half."""
+
+    def _advance(self, c: int, replicas: np.ndarray, rng: np.random.Generator, steps: int) -> Any:
+        s, (levels, m) = self._schedule, replicas.shape
+        orders = np.empty((steps, m), dtype=np.int64)
+        edges, moved = np.zeros((m, m)), np.zeros(1, dtype=np.int64)
+        exchanged = np.zeros(levels, dtype=np.int64)
+        room = self._compiled[c].room()
+        for step in range(steps):
+            for kind in (relocate.RELOCATION, relocate.SWAP):
+                uniforms = rng.random((s.thin // 2, levels, m, 2))
+                swaps = rng.random((s.thin // 2, levels))
+                relocate.sweep(
+                    kind, replicas, self._compiled[c], s.powers, uniforms, swaps,
+                    edges, moved, exchanged, room,
+                )  # fmt: skip
+            orders[step] = replicas[-1]
+        return orders, self._tables.log_evidence(orders), edges, moved.sum(), exchanged, replicas
+
+
+def measure(problem: tuple, moves: str, starts: np.ndarray | None, seed: int) -> list[float]:
+    """Sweeps, disagreement of halves, CPU seconds, effective orders a CPU second."""
+    made, prior, schedule, _ = problem
+    own = "relocation" if moves == "both" else moves
+    ladder = _Both if moves == "both" else order_chains._Ladder
+    plan = Schedule(
+        levels=schedule.levels, flattest=schedule.flattest, burn_in=schedule.burn_in,
+        orders=BUDGET, look=25, moves=own,
+    )  # fmt: skip
+    began = time.process_time()
+    with patch.object(order_chains, "_Ladder", ladder):
+        chains = run_chains(made, prior, plan, seed=(seed, 7), starts=starts)
+    spent = time.process_time() - began
+    worth = effective_size(chains.log_evidence)
+    return [chains.sweeps, half_disagreement(chains.edges), spent, worth / spent]
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--only", default="", help="problems whose name has this text")
+    asked = parser.parse_args()
+    print("| problem | start | moves | sweeps | halves apart | CPU s | effective a CPU s |")
+    print("|---|---|---|---|---|---|---|", flush=True)
+    for name, (m, edges) in PROBLEMS.items():
+        if asked.only not in name:
+            continue
+        problem = tables(m, edges)
+        for start, orders in (("searches", problem[3]), ("random", None)):
+            found: dict[str, list[list[float]]] = {moves: [] for moves in MOVES}
+            for seed in range(asked.seeds):
+                for moves in MOVES:
+                    found[moves].append(measure(problem, moves, orders, seed))
+            for moves, runs in found.items():
+                told = [statistics.median(run[k] for run in runs) for k in range(4)]
+                print(
+                    f"| {name} | {start} | {moves} | {told[0]:.0f} | {told[1]:.3f} "
+                    f"| {told[2]:.2f} | {told[3]:.0f} |",
+                    flush=True,
+                )
+
+
+if __name__ == "__main__":
+    main()
