@@ -31,13 +31,13 @@ import optax
 from published import prepare, sachs_fold
 
 import svidag
-from svidag.kernels import noise
+from svidag.kernels import coupling, noise
+from svidag.kernels.descent import Rule, guarded
 from svidag.mechanisms import mlp
-from svidag.networks import coupling, flows
+from svidag.networks import flows
 from svidag.orders import relaxation
 from svidag.run import loop
 from svidag.variational import algorithm, published_bound
-from svidag.variational.descent import Rule, guarded
 
 Attributes = Mapping[tuple[Any, str], Any]
 """(module, name) → what to put there."""

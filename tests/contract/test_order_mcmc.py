@@ -217,7 +217,6 @@ def test_a_fit_that_ran_out_of_time_is_warned_of():
         ({"agreement": -1}, "agreement must be at least 0; got -1"),
         ({"moves": "jump"}, r"moves must be one of \['relocation', 'swap', 'none'\]; got 'jump'"),
         ({"particles": 3}, "unknown setting 'particles'"),
-        ({"chains": 2.5}, r"chains must be a whole number; got 2\.5"),
     ],
 )
 def test_bad_settings_are_named(settings, message):

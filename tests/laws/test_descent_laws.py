@@ -6,7 +6,7 @@ import numpy as np
 import optax
 import pytest
 
-from svidag.variational.descent import adam, descend, guarded
+from svidag.kernels.descent import adam, descend, guarded
 
 RATE, LARGEST = 0.01, 1.5
 START = {"a": jnp.linspace(-1.0, 1.0, 6).reshape(2, 3), "b": jnp.array(0.3)}

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from svidag.networks.coupling import inverse_spline, spline
+from svidag.kernels.coupling import inverse_spline, spline
 
 BINS, D = 5, 12
 

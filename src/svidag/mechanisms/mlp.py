@@ -169,7 +169,9 @@ class MLPMechanism(eqx.Module):
         for weight, bias in zip(self.trunk_weights, self.trunk_biases, strict=True):
             h = jax.nn.relu(jnp.einsum("j...i,jih->j...h", h, weight) + _over_graphs(bias, h))
         h = jnp.concatenate([h, jnp.ones_like(h[..., :1])], axis=-1)
-        mean, rho = _read(h, self.mean_head), _read(h, self.scale_head)
+        mean, rho = (
+            jnp.einsum("j...h,jhd->j...d", h, head) for head in (self.mean_head, self.scale_head)
+        )
         return ParameterGuide(mean, softplus(rho) + self.scale_floor, self.widths)
 
     def kl(self, guide: ParameterGuide) -> NodeKL:
@@ -204,7 +206,7 @@ class MLPMechanism(eqx.Module):
         weight = first[0] * jnp.moveaxis(A, -1, 0)[..., None]
         h = jnp.einsum("j...ih,...bi->j...hb", weight, x) + first[1][..., None]
         for weight, bias in rest:
-            h = _weigh(weight, jnp.tanh(h)) + bias[..., None]
+            h = jnp.einsum("...hg,...hb->...gb", weight, jnp.tanh(h)) + bias[..., None]
         return h[..., 0, :]
 
     def noise_variance(self, theta: Parameters) -> Float[Array, "m *K"]:
@@ -246,38 +248,6 @@ def _lecun_normal(
     # By NumPy, because JAX would compile a random kernel for each shape, seconds at m = 50.
     rng = host_generator(key)
     return [rng.standard_normal(s, np.float32) / np.float32(s[1] ** 0.5) for s in shapes]
-
-
-@jax.custom_vjp
-def _read(h: Float[Array, "m *K h"], head: Float[Array, "m h d"]) -> Float[Array, "m *K d"]:
-    """h W of each node."""
-    return jnp.einsum("j...h,jhd->j...d", h, head)
-
-
-def _read_backward(residuals, cotangent):
-    h, head = residuals
-    # Shapes that XLA multiplies without transposing the larger factor.
-    back = jnp.einsum("jhd,j...d->jh...", head, cotangent)
-    upright = jax.lax.optimization_barrier(jnp.moveaxis(h, -1, 1))
-    return jnp.moveaxis(back, 1, -1), jnp.einsum("jh...,j...d->jhd", upright, cotangent)
-
-
-_read.defvjp(lambda h, head: (_read(h, head), (h, head)), _read_backward)
-
-
-@jax.custom_vjp
-def _weigh(weight: Float[Array, "*n h g"], h: Float[Array, "*n h b"]) -> Float[Array, "*n g b"]:
-    """Wᵀ h, by a transposed copy of W."""
-    upright = jax.lax.optimization_barrier(jnp.swapaxes(weight, -1, -2))
-    return upright @ h
-
-
-def _weigh_backward(residuals, cotangent):
-    weight, h = residuals
-    return jnp.einsum("...hb,...gb->...hg", h, cotangent), weight @ cotangent
-
-
-_weigh.defvjp(lambda weight, h: (_weigh(weight, h), (weight, h)), _weigh_backward)
 
 
 def _over_graphs(bias: Float[Array, "m h"], like: Array) -> Array:

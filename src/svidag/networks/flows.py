@@ -29,7 +29,7 @@ from flowjax.distributions import StandardNormal
 from flowjax.flows import masked_autoregressive_flow
 from jaxtyping import PRNGKeyArray
 
-from svidag.networks.coupling import SplineCoupling
+from svidag.kernels.coupling import SplineCoupling
 from svidag.run.streams import host_generator
 
 __all__ = ["FAMILIES", "FlowFamily", "FlowSettings", "conditional_flow", "undrawn_flow"]

@@ -42,14 +42,10 @@ def hard_mask(r: Float[Array, "*batch m"]) -> Float[Array, "*batch m m"]:
     return (r[..., :, None] > r[..., None, :]).astype(r.dtype)
 
 
-@jax.custom_jvp
 def straight_through(
     hard: Float[Array, "*shape"], soft: Float[Array, "*shape"]
 ) -> Float[Array, "*shape"]:
-    """Join the value of `hard`, to the bit, with the derivative of `soft` (the paper's A_ST).
-
-    As a rule for the derivative, not as ``sg(hard) + (soft − sg(soft))``, so that what is computed
-    from the value need not wait for `soft`.
+    """Join the value of `hard` with the derivative of `soft` (the paper's A_ST).
 
     Examples
     --------
@@ -58,13 +54,7 @@ def straight_through(
     >>> float(half(jnp.array(0.7))), float(jax.grad(half)(jnp.array(0.7)))
     (1.0, 0.5)
     """
-    del soft
-    return hard
-
-
-@straight_through.defjvp
-def _straight_through_jvp(primals, tangents):
-    return straight_through(*primals), tangents[1]
+    return jax.lax.stop_gradient(hard) + (soft - jax.lax.stop_gradient(soft))
 
 
 @dataclass(frozen=True)
@@ -252,22 +242,6 @@ def _implicit_backward(sinkhorn, residuals, cotangent):
 _implicit.defvjp(_implicit_forward, _implicit_backward)
 
 
-@jax.custom_vjp
 def _mask(P: Float[Array, "m m"]) -> Float[Array, "m m"]:
     """P U Pᵀ with U strictly upper triangular."""
-    return _mask_forward(P)[0]
-
-
-def _mask_forward(P):
-    lower = jnp.tri(P.shape[0], k=-1, dtype=P.dtype)
-    earlier, later = P @ lower.T, P @ lower
-    return earlier @ P.T, (earlier, later)
-
-
-def _mask_backward(residuals, cotangent):
-    """P̄ = M̄ P Uᵀ + M̄ᵀ P U; the products with U are taken once, not for each cotangent."""
-    earlier, later = residuals
-    return (cotangent @ later + cotangent.T @ earlier,)
-
-
-_mask.defvjp(_mask_forward, _mask_backward)
+    return P @ jnp.tri(P.shape[0], k=-1, dtype=P.dtype).T @ P.T

@@ -18,6 +18,7 @@ import optax
 from jaxtyping import Array, Float, Int
 
 from svidag.kernels import noise
+from svidag.kernels.descent import Rule, adam, descend, guarded
 from svidag.mechanisms.mlp import MLPMechanism
 from svidag.orders.relaxation import relax
 from svidag.prior import JaxEdgePrior
@@ -25,7 +26,6 @@ from svidag.run import streams
 from svidag.run.loop import CompiledAlgorithm
 from svidag.run.streams import Stream
 from svidag.samplers.stein import SteinSettings, direction, linearise
-from svidag.variational.descent import Rule, adam, descend, guarded
 from svidag.variational.guide import BernoulliGuide, FlowGuide, MeanFieldGuide
 from svidag.variational.order_guide import (
     GaussianOrders,
