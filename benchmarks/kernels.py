@@ -1,6 +1,6 @@
 """What hand-written code gains over the library's way: `python benchmarks/kernels.py [--list]`.
 
-Algorithm 1 (`preset="paper"`) is compiled twice, as it is (A) and with one part replaced by what
+Algorithm 1 (`svi-dag-published`) is compiled twice, as it is (A) and with one part replaced by what
 JAX, optax or flowjax offer (B). Both programs make the same steps from the same start in turns, A B
 B A A B …, in one process. A ratio is B's time over A's: above 1 the hand-written part gains, and
 one that gains less than 10 % should go. Steps are measured by the clock, with the quartiles of the
@@ -18,7 +18,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from functools import partial
 from types import MappingProxyType
 from typing import Any
 from unittest.mock import patch
@@ -35,9 +34,10 @@ from svidag.kernels import coupling, noise
 from svidag.kernels.descent import Rule, guarded
 from svidag.mechanisms import mlp
 from svidag.networks import flows
-from svidag.orders import relaxation
-from svidag.run import loop
-from svidag.variational import algorithm, published_bound
+from svidag.run import loop, streams
+from svidag.run.streams import Stream
+from svidag.variational import published_algorithm as algorithm
+from svidag.variational.settings import PublishedSettings
 
 Attributes = Mapping[tuple[Any, str], Any]
 """(module, name) → what to put there."""
@@ -56,28 +56,39 @@ class Replacement:
 def sampled_by(generator: str) -> Attributes:
     """`jax.random` with one of its generators in place of `svidag.kernels.noise`."""
     return {
-        (noise, "seeded"): lambda seed, stream: jr.fold_in(jr.key(seed, impl=generator), stream),
-        (noise, "split"): jr.split,
-        (noise, "normal"): jr.normal,
-        (noise, "logistic"): jr.logistic,
-        (noise, "integers"): lambda key, shape, below: jr.randint(key, shape, 0, below),
+        (noise, "split"): lambda key, count: jr.split(_as(key, generator), count),
+        (noise, "normal"): lambda key, shape: jr.normal(_as(key, generator), shape),
+        (noise, "logistic"): lambda key, shape: jr.logistic(_as(key, generator), shape),
+        (noise, "integers"): lambda key, shape, below: jr.randint(
+            _as(key, generator), shape, 0, below
+        ),
     }
+
+
+def _as(key: jax.Array, generator: str) -> jax.Array:
+    """The same key for another generator; `rbg` has keys of twice the length."""
+    words = jr.key_data(key).ravel()
+    length = {"rbg": 4, "threefry2x32": 2}[generator]
+    return jr.wrap_key_data(jnp.resize(words, (length,)), impl=generator)
 
 
 def bits_by(generator: str) -> Attributes:
     """Random words from JAX, and only what is made of them by hand."""
     kept = ("normal", "logistic", "integers")
     own = {key: value for key, value in sampled_by(generator).items() if key[1] not in kept}
-    return {**own, (noise, "words"): lambda key, shape: jr.bits(key, shape, jnp.uint32)}
+    return {
+        **own,
+        (noise, "words"): lambda key, shape: jr.bits(_as(key, generator), shape, jnp.uint32),
+    }
 
 
-def optax_adam(settings: algorithm.Settings) -> Rule:
+def optax_adam(settings: PublishedSettings) -> Rule:
     """The same clipping and the same rate, guarded like any other optax transformation."""
     clip = optax.clip_by_global_norm(settings.gradient_clip)
     return guarded(optax.chain(clip, optax.adam(settings.learning_rate)))
 
 
-def finite_adam(settings: algorithm.Settings) -> Rule:
+def finite_adam(settings: PublishedSettings) -> Rule:
     """With optax's own guard, a conditional around the update."""
     clip = optax.clip_by_global_norm(settings.gradient_clip)
     inner = optax.chain(clip, optax.adam(settings.learning_rate))
@@ -88,14 +99,6 @@ def finite_adam(settings: algorithm.Settings) -> Rule:
 def flowjax_coupling(dim: int, condition_dim: int, settings: flows.FlowSettings) -> Any:
     """flowjax's coupling with its RationalQuadraticSpline."""
     return flows._coupling(flows._spline(settings), dim, condition_dim, settings)
-
-
-def plain_straight_through(hard: jax.Array, soft: jax.Array) -> jax.Array:
-    return jax.lax.stop_gradient(hard) + (soft - jax.lax.stop_gradient(soft))
-
-
-def plain_mask(P: jax.Array) -> jax.Array:
-    return P @ jnp.tri(P.shape[0], k=-1, dtype=P.dtype).T @ P.T
 
 
 def without(*names: str) -> dict[str, Any]:
@@ -147,24 +150,6 @@ REPLACEMENTS = MappingProxyType(
             "kept by autodiff",
             {(coupling, "_bent"): inspect.unwrap(coupling._bent)},
         ),
-        "straight": Replacement(
-            "straight_through as a rule",
-            "stop_gradient",
-            {(published_bound, "straight_through"): plain_straight_through},
-        ),
-        "mask": Replacement(
-            "derivative of P U Pᵀ", "autodiff", {(relaxation, "_mask"): plain_mask}
-        ),
-        "read": Replacement(
-            "derivative of hypernetwork heads",
-            "autodiff",
-            {(mlp, "_read"): partial(jnp.einsum, "j...h,jhd->j...d")},
-        ),
-        "weigh": Replacement(
-            "network layer by a transposed copy",
-            "einsum",
-            {(mlp, "_weigh"): partial(jnp.einsum, "...hg,...hb->...gb")},
-        ),
         "barriers": Replacement(
             "optimisation barriers", "none", {(jax.lax, "optimization_barrier"): lambda x: x}
         ),
@@ -203,12 +188,13 @@ def compiled(data: Any, replacements: Sequence[Replacement], steps: int) -> Prog
             stack.enter_context(patch.object(module, name, value))
         jax.clear_caches()
         problem = prepare(data)
-        key, state = noise.seeded(0, 0), problem.init(noise.seeded(0, 1))
+        start = streams.key(0, Stream.ALGORITHM_START)
+        key, state = streams.key(0, Stream.ALGORITHM_STEPS), problem.init(start)
 
         def arguments(limit: int) -> tuple:
             return problem, state, key, jnp.asarray(0), jnp.asarray(limit), steps
 
-        advance = eqx.filter_jit(inspect.unwrap(loop._advance), compiler_options=options)
+        advance = eqx.filter_jit(inspect.unwrap(loop._compiled_steps), compiler_options=options)
         none = arguments(0)
         began = time.process_time()
         program = advance.lower(*none).compile()

@@ -3,7 +3,7 @@
 Tables are grown once for each problem, as the default fit does it; then chains run on them until
 their halves agree, by relocations, by swaps of neighbours, or by both in turns (half of the sweeps
 each), from the orders where searches ended and from random ones. Every kind of move has its turn
-with every seed. Told are medians over seeds: sweeps of a chain after burn-in (the budget if halves
+with every seed. Shown are medians over seeds: sweeps of a chain after burn-in (the budget if halves
 never agreed), the last disagreement of the halves, CPU seconds, and effective orders by CPU second.
 """
 
@@ -17,7 +17,7 @@ from unittest.mock import patch
 import numpy as np
 
 import svidag
-from svidag.methods import tabulated
+from svidag.methods import order_sampling
 from svidag.run.convergence import effective_size, half_disagreement
 from svidag.samplers import order_chains
 from svidag.samplers import relocation as relocate
@@ -41,13 +41,15 @@ def tables(m: int, edges: int) -> tuple[Any, Any, Schedule, np.ndarray]:
     data = svidag.datasets.synthetic(m=m, edges=edges, n=1000, seed=f"moves|{m}").data
     found: list[Any] = []
 
-    def capture(task: Any, made: Any, schedule: Schedule, _: Any) -> None:
-        starts = chain_starts(made.starts, schedule.chains)
-        found.extend([made.tables, task.problem.prior, schedule, starts])
+    def capture(sampling: Any, made: Any, _: Any) -> None:
+        starts = chain_starts(made.starts, sampling.schedule.chains)
+        found.extend([made.tables, sampling.problem.prior, sampling.schedule, starts])
         raise _ChainsReachedError
 
-    with patch.object(tabulated, "_chains", capture), contextlib.suppress(_ChainsReachedError):
-        svidag.fit(data, mechanism="linear", exact=False, progress=False)
+    here = patch.object(order_sampling, "_run_chains", capture)
+    with here, contextlib.suppress(_ChainsReachedError):
+        method = svidag.methods.OrderMCMC(exact=False)
+        svidag.fit(data, method=method, mechanism="linear", progress=False)
     return tuple(found)
 
 
@@ -83,7 +85,7 @@ def measure(problem: tuple, moves: str, starts: np.ndarray | None, seed: int) ->
     )  # fmt: skip
     began = time.process_time()
     with patch.object(order_chains, "_Ladder", ladder):
-        chains = run_chains(made, prior, plan, seed=(seed, 7), starts=starts)
+        chains = run_chains(made, prior, plan, seed=seed, starts=starts)
     spent = time.process_time() - began
     worth = effective_size(chains.log_evidence)
     return [chains.sweeps, half_disagreement(chains.edges), spent, worth / spent]
@@ -109,10 +111,10 @@ def main() -> None:
                 for moves in MOVES:
                     found[moves].append(measure(problem, moves, orders, seed))
             for moves, runs in found.items():
-                told = [statistics.median(run[k] for run in runs) for k in range(4)]
+                medians = [statistics.median(run[k] for run in runs) for k in range(4)]
                 print(
-                    f"| {name} | {start} | {moves} | {told[0]:.0f} | {told[1]:.3f} "
-                    f"| {told[2]:.2f} | {told[3]:.0f} |",
+                    f"| {name} | {start} | {moves} | {medians[0]:.0f} | {medians[1]:.3f} "
+                    f"| {medians[2]:.2f} | {medians[3]:.0f} |",
                     flush=True,
                 )
 
