@@ -1,4 +1,4 @@
-"""What counts as decided, favoured, adjacent and open, on laws that are known."""
+"""What counts as decided, favoured, adjacent and open, on distributions that are known."""
 
 import numpy as np
 import pandas as pd

@@ -351,5 +351,5 @@ def pack_words(rows: Bool[np.ndarray, "T m"]) -> UInt64[np.ndarray, "T W"]:
     >>> pack_words(np.array([[True, False, True]])).tolist()
     [[5]]
     """
-    padded = np.pad(rows, ((0, 0), (0, -rows.shape[1] % 64)))
+    padded = np.pad(np.ascontiguousarray(rows), ((0, 0), (0, -rows.shape[1] % 64)))
     return np.packbits(padded, axis=1, bitorder="little").view("<u8")
