@@ -152,7 +152,7 @@ class Sensitivity:
                  for i, j in shown]  # fmt: skip
         return lines + ([f"and {len(where) - len(shown)} more"] if len(shown) < len(where) else [])
 
-    def _said(self, i: int, j: int) -> str:
+    def _said(self, i: Any, j: Any) -> str:
         return ", ".join(
             f"{words} {p[i, j]:.2f} (reverse {p[j, i]:.2f})"
             for words, p in zip(self.probes, self.probed, strict=True)
