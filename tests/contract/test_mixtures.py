@@ -96,6 +96,7 @@ def test_the_mixture_says_why(mixed, tmp_path):
     assert loaded.spread().equals(mixed.spread())
 
 
+@pytest.mark.filterwarnings("ignore::svidag.DataWarning")
 def test_without_time_for_a_mixture_it_is_not_to_be_trusted(heavy, monkeypatch):
     """The time is over once the probes are done."""
     probed = []

@@ -121,7 +121,7 @@ def fit_automatically(
         kept.keep()
     first = dataclasses.replace(first, problem=several.problem)
     assert first.mechanism is not None
-    found = probe(several, first, first.mechanism, kept.probes, kept.keep)
+    found = probe(several, first, kept.probes, kept.keep)
     posterior = first
     if found.flipped.any() and not several.deadline.passed():
         found = dataclasses.replace(found, mixed=True)
@@ -177,4 +177,4 @@ def probe_posterior(posterior: Posterior) -> Sensitivity:
         Deadline(None),
         lambda *_: None,
     )
-    return probe(several, posterior, facts.mechanism, {}, lambda: None)
+    return probe(several, posterior, {}, lambda: None)

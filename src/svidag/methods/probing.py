@@ -7,7 +7,7 @@ tables with broken assumptions and checked on others (docs/mixtures.md).
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy as np
 from svidag.methods.mixing import Several
 from svidag.methods.specifications import MARGINS, MECHANISMS, RANK, RAW, Part, Specification
 from svidag.posterior import Posterior
+from svidag.posterior.residuals import gaussian_p_value
 from svidag.posterior.sensitivity import SURE, Sensitivity
 from svidag.run.streams import Stream, child_seed, generator
 
@@ -24,11 +25,14 @@ FITS = 16
 PROBE_ROWS = 1000
 """Rows of a probe at most: it is to find out whether arrows flip, not how sure they are."""
 
+GAUSSIAN = 1e-3
+"""Probability below which residuals are not Gaussian."""
+
 ROWS = 100.0
 """Rows of each fit where all sure arrows flip; where a share s of them does, it is this over s."""
 
-FEWEST = 100
-"""Rows of each fit at least, if there are as many."""
+FEWEST, MOST = 100, 500
+"""Rows of each fit at least and at most: sixteen larger ones would take many times the fit."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,12 +44,16 @@ class Probe:
     part: Part
 
 
-def probes(several: Several, mechanism: str) -> list[Probe]:
-    """Other margins; a resample; the simplest mechanism, unless it was chosen.
+def probes(several: Several, first: Posterior) -> list[Probe]:
+    """Other margins; a resample; the simplest mechanism, if the evidence against it is in doubt.
 
-    A mechanism that can do more than the chosen one is no probe: the evidence of the two was
-    compared before, and it takes far longer than the fit itself.
+    The simplest mechanism is no probe of a fit that leaves Gaussian residuals: such a fit has found
+    bends that are there, and a straight line only misses them. Residuals that are not Gaussian may
+    have passed for bends. A mechanism that can do more than the chosen one is no probe either: the
+    evidence of the two was compared before, and it takes far longer than the fit itself.
     """
+    mechanism = first.mechanism
+    assert mechanism is not None
     n, seed = several.problem.data.n_rows, several.seed
     rng = generator(seed, Stream.PROBE_SEEDS)
     some = np.arange(n) if n <= PROBE_ROWS else np.sort(rng.choice(n, PROBE_ROWS, replace=False))
@@ -54,7 +62,7 @@ def probes(several: Several, mechanism: str) -> list[Probe]:
         ("margins", "rank-Gaussian margins", Specification(RANK, mechanism), some),
         ("resample", "resampled rows", Specification(RAW, mechanism), drawn),
     ]
-    if mechanism != MECHANISMS[0]:
+    if mechanism != MECHANISMS[0] and _doubtful(first):
         simple = MECHANISMS[0]
         asked.append(("mechanism", f"{simple} mechanisms", Specification(RAW, simple), some))
     return [
@@ -63,10 +71,13 @@ def probes(several: Several, mechanism: str) -> list[Probe]:
     ]
 
 
+def _doubtful(first: Posterior) -> bool:
+    return first.mechanisms is None or gaussian_p_value(first) < GAUSSIAN
+
+
 def probe(
     several: Several,
     first: Posterior,
-    mechanism: str,
     done: dict[int, Posterior],
     keep: Callable[[], None],
 ) -> Sensitivity:
@@ -75,7 +86,7 @@ def probe(
     none = Sensitivity(first.names, edges, (), (), np.zeros((0, *edges.shape)))
     if not (edges > SURE).any() or several.deadline.passed():
         return none
-    asked = probes(several, mechanism)
+    asked = probes(several, first)
     found = several.fit([one.part for one in asked], done, keep, "probing other models")
     numbers = sorted(found)
     return dataclasses.replace(
@@ -87,7 +98,7 @@ def probe(
 
 
 def mixed_specifications(found: Sensitivity, mechanism: str) -> tuple[Specification, ...]:
-    """What the mixture varies beside the rows: the margins and mechanisms, if arrows flip with them.
+    """What the mixture varies beside the rows: margins and mechanisms, if arrows flip with them.
 
     Examples
     --------
@@ -97,10 +108,9 @@ def mixed_specifications(found: Sensitivity, mechanism: str) -> tuple[Specificat
     >>> [str(one) for one in mixed_specifications(found, "linear")]
     ['raw margins, linear', 'rank-Gaussian margins, linear']
     """
-    margins = MARGINS if {"margins", "mechanism"} & set(found.causes) else (RAW,)
-    mechanisms: Sequence[str] = (mechanism,)
-    if mechanism != MECHANISMS[0] and {"margins", "mechanism"} & set(found.causes):
-        mechanisms = (MECHANISMS[0], mechanism)
+    causes = set(found.causes)
+    margins = MARGINS if causes & {"margins", "mechanism"} else (RAW,)
+    mechanisms = (MECHANISMS[0], mechanism) if "mechanism" in causes else (mechanism,)
     return tuple(Specification(m, f) for f in mechanisms for m in margins)
 
 
@@ -109,7 +119,7 @@ def rows_of_a_bag(found: Sensitivity, n: int) -> int:
 
     Log evidence is proportional to rows, that of a misfit as well as that of an effect. Where a
     share s of what N rows make sure is wrong under another model, evidence must shrink until what
-    the misfit says is no longer sure: to ROWS/s rows.
+    the misfit says is no longer sure: to ROWS/s rows, within FEWEST and MOST.
 
     Examples
     --------
@@ -119,4 +129,4 @@ def rows_of_a_bag(found: Sensitivity, n: int) -> int:
     100
     """
     share = found.contradicted.sum(axis=(1, 2)).max() / found.sure
-    return int(min(n, max(FEWEST, round(ROWS / share))))
+    return int(min(n, np.clip(round(ROWS / share), FEWEST, MOST)))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -20,13 +21,12 @@ OPPOSITE = 0.95
 """What a resample must give instead: it adds noise of its own, which alone can take an arrow that
 is barely sure below one half."""
 
-MOST = 0.6
-"""Share of sure arrows that a simpler mechanism must contradict before it counts. It cannot see
-bends, so that it loses or turns some arrows of any bent table; but where it contradicts most of
-them, the evidence for bends came from elsewhere: tails, batches, uneven noise."""
+LEAST: Mapping[str, float] = MappingProxyType({"margins": 0.0, "mechanism": 0.5, "resample": 0.25})
+"""What a probe may change, and the share of sure arrows that it must contradict before it counts.
 
-CHANGES = ("margins", "mechanism", "resample")
-"""What a probe may change."""
+A simpler mechanism cannot see bends, so that it loses or turns some arrows of any bent table; but
+where it contradicts most of them, the evidence for bends came from elsewhere: tails, batches,
+uneven noise. A resample repeats rows, which by itself turns an arrow now and then."""
 
 
 def contradictions(
@@ -45,9 +45,7 @@ def contradictions(
     reverse, absence = probe.T, 1 - probe - probe.T
     bound = OPPOSITE if change == "resample" else CONTRADICTED
     found = sure & (np.maximum(reverse, absence) > bound)
-    if change == "mechanism" and found.sum() < MOST * sure.sum():
-        return np.zeros_like(sure)
-    return found
+    return found if found.sum() >= LEAST[change] * sure.sum() else np.zeros_like(sure)
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +108,7 @@ class Sensitivity:
         """What had to be changed for a sure arrow to flip."""
         flipping = self.contradicted.any(axis=(1, 2))
         found = {c for c, flips in zip(self.changes, flipping, strict=True) if flips}
-        return tuple(change for change in CHANGES if change in found)
+        return tuple(change for change in LEAST if change in found)
 
     def to_frame(self) -> pd.DataFrame:
         """The arrows that flip: cause, effect, probability in the fit and in each probe."""
