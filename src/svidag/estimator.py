@@ -19,7 +19,9 @@ class SVIDAG(BaseEstimator):
 
     Parameters
     ----------
-    method, mechanism, prior, standardise, graph_weights, minutes, seed, progress, checkpoint
+    method, mechanism, prior, standardise, graph_weights, bags, bag_rows, minutes, workers, seed
+        As in :func:`svidag.fit`.
+    progress, checkpoint
         As in :func:`svidag.fit`; progress is silent unless asked for. Settings are those of the
         method: ``SVIDAG(method=svidag.methods.OrderMCMC(chains=8))``.
 
@@ -49,7 +51,10 @@ class SVIDAG(BaseEstimator):
         prior: Any = None,
         standardise: Any = True,
         graph_weights: Any = "order",
+        bags: Any = "auto",
+        bag_rows: Any = None,
         minutes: Any = None,
+        workers: Any = None,
         seed: Any = 0,
         progress: Any = False,
         checkpoint: Any = None,
@@ -59,7 +64,10 @@ class SVIDAG(BaseEstimator):
         self.prior = prior
         self.standardise = standardise
         self.graph_weights = graph_weights
+        self.bags = bags
+        self.bag_rows = bag_rows
         self.minutes = minutes
+        self.workers = workers
         self.seed = seed
         self.progress = progress
         self.checkpoint = checkpoint

@@ -25,6 +25,8 @@ from svidag.run.status import Status
 CAUSE, EFFECT, OTHER = "cause ä", 'effect, "b"', "other <c>"
 NAMES = (CAUSE, EFFECT, OTHER)
 DRAWS = 200
+USUAL: dict[str, Any] = {}
+"""Arguments of every fit, beside those that a clause sets."""
 
 
 @cache
@@ -59,7 +61,8 @@ KNOWLEDGE = {
 def fit(method: Any, data: Any, **choices: Any) -> svidag.Posterior:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # trial settings need not converge
-        return svidag.fit(data, method=method, **{"progress": False, "seed": 1, **choices})
+        usual = {"progress": False, "seed": 1, **USUAL}
+        return svidag.fit(data, method=method, **{**usual, **choices})
 
 
 @cache
@@ -192,7 +195,7 @@ def time_limit_ends_the_fit(method):
 def diagnostics_say_what_was_done(method):
     facts = fitted(method).diagnostics
     assert facts.method == method.name
-    assert facts.mechanism in method.support.mechanisms
+    assert facts.mechanism in (*method.support.mechanisms, "mixture")
     assert isinstance(facts.status, Status)
     assert facts.seconds > 0
     assert facts.settings == method.identity()

@@ -92,6 +92,20 @@ def fit(
     ] = "order",
     standardise: Annotated[bool, typer.Option(help="Centre and scale every column.")] = True,
     seed: Annotated[int, typer.Option(help="The same seed gives the same result.")] = 0,
+    groups: Annotated[
+        str | None,
+        typer.Option(help="A column of groups, no variable, that are resampled as a whole."),
+    ] = None,
+    bags: Annotated[
+        str,
+        typer.Option(
+            help="Fits of a mixture over resamples; 0: none; auto: where sure arrows do not "
+            "survive other models."
+        ),
+    ] = "auto",
+    bag_rows: Annotated[
+        int | None, typer.Option(help="Rows of each resample; by default all, or by need.")
+    ] = None,
     minutes: Annotated[
         float | None,
         typer.Option(help="End after this time with what was found; the report says what is cut."),
@@ -122,9 +136,12 @@ def fit(
         "standardise": standardise,
         "graph_weights": graph_weights,
         "seed": seed,
+        "groups": groups,
+        "bag_rows": bag_rows,
         "minutes": minutes,
     }
     with told():
+        asked["bags"] = _bags(bags)
         asked["settings"] = dict(_setting(text) for text in setting or ())
         if data.is_dir():
             run, request = _begun(data, directory, asked)
@@ -159,7 +176,12 @@ def _run(run: RunDirectory, request: Request, progress: Any) -> None:
 
 
 def _tell(run: RunDirectory, as_json: bool) -> None:
-    from svidag.cli.tables import print_matrix, strongest_table, verdict_lines
+    from svidag.cli.tables import (
+        print_matrix,
+        sensitivity_lines,
+        strongest_table,
+        verdict_lines,
+    )
     from svidag.report.verdict import judge
 
     posterior = run.load()
@@ -172,16 +194,23 @@ def _tell(run: RunDirectory, as_json: bool) -> None:
             "edge_probabilities": edges.to_numpy().tolist(),
             "verdict": str(judged.level),
             "reasons": [reason.text for reason in judged.reasons],
+            "flipped": _flipped(posterior),
         }
         typer.echo(json.dumps(content))
         return
     screen = output()
     print_matrix(screen, posterior.edge_probabilities())
     screen.print(strongest_table(posterior))
-    for line in verdict_lines(judged):
+    for line in [*verdict_lines(judged), *sensitivity_lines(posterior)]:
         tell(line)
     place = shlex.quote(str(run.path))
     note(f"Saved in {run.path}. `svidag report {place}` makes a page to read.")
+
+
+def _flipped(posterior: Any) -> list[dict[str, Any]]:
+    """Sure arrows that another specification contradicts, with their probabilities."""
+    found = posterior.diagnostics.sensitivity
+    return [] if found is None else found.to_frame().to_dict("records")
 
 
 def _new(run: RunDirectory, asked: Request, restart: bool) -> Request:
@@ -227,6 +256,12 @@ def _difference(found: Request, asked: Request) -> str:
 
 def _default_directory(data: Path) -> Path:
     return data.with_name(f"{data.stem}-svidag")
+
+
+def _bags(text: str) -> int | str:
+    if text == "auto" or text.isdecimal():
+        return text if text == "auto" else int(text)
+    raise ValueError(f"--bags takes a number of fits, or auto; got {text!r}")
 
 
 def _absolute(path: Path) -> str:

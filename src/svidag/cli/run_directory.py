@@ -16,9 +16,10 @@ import svidag
 from svidag.atomic import replacing
 from svidag.data import Dataset
 from svidag.data.files import read_table
+from svidag.data.resampling import split_groups
 from svidag.io.record import RESULT
 
-FORMAT = "svidag run 3"
+FORMAT = "svidag run 4"
 ASIDE = ".before"
 """Ending of an earlier run's files until the one that replaces it has begun in earnest."""
 
@@ -37,11 +38,18 @@ class Request:
     standardise: bool = True
     graph_weights: str = "order"
     seed: int = 0
+    groups: str | None = None
+    bags: int | str | None = "auto"
+    bag_rows: int | None = None
     minutes: float | None = None
     settings: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     def dataset(self) -> Dataset:
-        """The table, without dropped columns."""
+        """The table, without dropped columns and the column of groups."""
+        return self._table()[0]
+
+    def _table(self) -> tuple[Dataset, Any]:
+        """The table, and the group of each row where a column names them."""
         data: Any = self.data
         if self.drop:
             data = read_table(self.data, self.interventions)
@@ -51,8 +59,10 @@ class Request:
                     f"--drop names {absent[0]!r}, which is no column of {self.data}; "
                     f"its columns are {list(data.columns)}"
                 )
-            data = data.drop(columns=list(self.drop))
-        return Dataset.from_any(data, interventions=self.interventions, transforms=self.transform)
+            data = data.drop(columns=[name for name in self.drop if name != self.groups])
+        data, groups = split_groups(data, self.groups, self.interventions)
+        table = Dataset.from_any(data, interventions=self.interventions, transforms=self.transform)
+        return table, groups
 
     def prior(self) -> svidag.Prior | None:
         """The beliefs, where a file gives them."""
@@ -62,13 +72,17 @@ class Request:
         """Fit, going on from the checkpoint if there is one."""
         from svidag.methods.registry import find_method
 
+        table, groups = self._table()
         return svidag.fit(
-            self.dataset(),
+            table,
             prior=self.prior(),
             method=find_method(self.method).with_values(self.settings),
             mechanism=self.mechanism,
             standardise=self.standardise,
             graph_weights=self.graph_weights,
+            groups=groups,
+            bags=self.bags,
+            bag_rows=self.bag_rows,
             seed=self.seed,
             progress=progress,
             checkpoint=checkpoint,

@@ -17,6 +17,8 @@ from svidag.report.verdict import Verdict
 
 SHORTEST = 12
 """Characters of a name that must be seen."""
+FLIPS = 10
+"""Arrows listed that another model contradicts."""
 
 
 def print_matrix(
@@ -92,6 +94,15 @@ def verdict_lines(verdict: Verdict) -> list[str]:
         f"Verdict: {verdict.level}. {verdict.headline}.",
         *(f"  {r.text}" for r in verdict.reasons),
     ]
+
+
+def sensitivity_lines(posterior: Posterior) -> list[str]:
+    """The sure arrows that another model contradicts, if the fit found any."""
+    found = None if posterior.diagnostics is None else posterior.diagnostics.sensitivity
+    if found is None or not found.flipped.any():
+        return []
+    title = "Does the answer change with the model? These arrows were sure in the fit of all rows:"
+    return [title, *(f"  {line}" for line in found.lines(FLIPS))]
 
 
 def effect_table(effect: Effect) -> Table:

@@ -37,10 +37,12 @@ TYPES: Mapping[str, str] = types.MappingProxyType(
         "orders": "svidag.samplers.sampled_graphs:SampledOrders",
         "visited graphs": "svidag.samplers.sampled_graphs:VisitedGraphs",
         "guide": "svidag.variational.fitted:GuideGraphs",
+        "mixture": "svidag.posterior.mixture:MixtureGraphs",
         # Distributions over parameters.
         "linear": "svidag.mechanisms.linear_parameters:LinearParameters",
         "wide": "svidag.mechanisms.wide_parameters:WideParameters",
         "networks": "svidag.variational.fitted:NetworkParameters",
+        "mixture parameters": "svidag.posterior.mixture:MixtureParameters",
         # What these are made of.
         "parent weights": "svidag.exact.orders:ParentWeights",
         "layer states": "svidag.exact.structures:States",
@@ -58,6 +60,8 @@ TYPES: Mapping[str, str] = types.MappingProxyType(
         "diagnostics": "svidag.posterior.diagnostics:Diagnostics",
         "reason": "svidag.posterior.diagnostics:Reason",
         "structure weights": "svidag.posterior.diagnostics:StructureWeights",
+        "sensitivity": "svidag.posterior.sensitivity:Sensitivity",
+        "mixture diagnostics": "svidag.posterior.mixture:MixtureDetails",
         "search diagnostics": "svidag.methods.order_sampling:SearchDiagnostics",
         "guide diagnostics": "svidag.methods.svi_dag:GuideDiagnostics",
         "gradient diagnostics": "svidag.methods.svi_dag_published:GradientDiagnostics",

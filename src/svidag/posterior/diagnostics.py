@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from svidag.posterior.sensitivity import Sensitivity
 from svidag.run.status import Status
 
 
@@ -29,12 +30,13 @@ class Reason:
     text: str
 
 
-def diagnostic(label: str, *, trace: bool = False) -> Any:
+def diagnostic(label: str, *, trace: bool = False, shown: bool = True) -> Any:
     """A field of a method's own diagnostics, with the words that stand beside its value.
 
-    A trace is an array over steps, or over chains and steps, that is drawn as a line.
+    A trace is an array over steps, or over chains and steps, that is drawn as a line. What is not
+    `shown` has a place of its own in the report, or none.
     """
-    return dataclasses.field(metadata={"label": label, "trace": trace})
+    return dataclasses.field(metadata={"label": label, "trace": trace, "shown": shown})
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +49,7 @@ class Details:
         return [
             (f.metadata["label"], value)
             for f, value in values
-            if value is not None and not f.metadata["trace"]
+            if value is not None and f.metadata["shown"] and not f.metadata["trace"]
         ]
 
     def traces(self) -> dict[str, np.ndarray]:
@@ -110,6 +112,8 @@ class Diagnostics:
         The cost of counting each graph once, where draws were reweighted.
     details
         The diagnostics of the method's own.
+    sensitivity
+        What became of sure arrows under other specifications, where that was tried.
     """
 
     method: str
@@ -123,6 +127,7 @@ class Diagnostics:
     graph_weights: str = "order"
     structure_weights: StructureWeights | None = None
     details: Details | None = None
+    sensitivity: Sensitivity | None = None
 
     def scalars(self) -> dict[str, Any]:
         """All numbers and words among the diagnostics, by name."""

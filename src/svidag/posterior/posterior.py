@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     import svidag.effects
     from svidag.posterior.consensus import Consensus, RankedClass
+    from svidag.posterior.sensitivity import Sensitivity
 
 DRAWS = 2000  # draws behind a summary that has no closed form: standard error at most 0.011
 
@@ -366,6 +367,39 @@ class Posterior:
         from svidag.effects import interventional
 
         return interventional(self, values, n=n, seed=seed)
+
+    def spread(self) -> pd.DataFrame:
+        """The standard deviation of P(cause → effect) between the fits of a mixture.
+
+        Raises
+        ------
+        ValueError
+            If the posterior is of one fit.
+        """
+        from svidag.posterior.mixture import MixtureGraphs
+
+        if not isinstance(self.graphs, MixtureGraphs):
+            raise ValueError("this posterior is of one fit; fit(..., bags=16) gives a mixture")
+        return self._labelled(self.graphs.spread())
+
+    def sensitivity(self) -> Sensitivity:
+        """What becomes of sure arrows under other margins, mechanisms and resamples.
+
+        A fit with ``bags="auto"`` has tried that; for another one the probes are run now.
+
+        Examples
+        --------
+        >>> import svidag
+        >>> example = svidag.datasets.synthetic(m=4, edges=3, n=200, seed=1)
+        >>> posterior = svidag.fit(example.data, mechanism="linear", progress=False)
+        >>> bool(posterior.sensitivity().flipped.any())
+        False
+        """
+        if self.diagnostics is not None and self.diagnostics.sensitivity is not None:
+            return self.diagnostics.sensitivity
+        from svidag.methods.bagging import probe_posterior
+
+        return probe_posterior(self)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write everything to one file, in one step; `svidag.load` reads it back.

@@ -43,6 +43,7 @@ class Content:
     charts: tuple[sections.Chart, ...]
     provenance: tuple[tuple[str, str], ...]
     interventions: bool
+    sensitivity: sections.ModelDependence | None = None
 
     @property
     def shown_pairs(self) -> list[Pair]:
@@ -116,6 +117,7 @@ def content(posterior: Posterior) -> Content:
         charts=tuple(sections.charts(posterior)),
         provenance=tuple(sections.provenance(posterior)),
         interventions=problem is not None and bool(problem.data.intervened.any()),
+        sensitivity=sections.model_dependence(posterior),
     )
 
 

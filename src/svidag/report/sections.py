@@ -16,6 +16,7 @@ from jaxtyping import Bool, Float
 
 from svidag import __version__
 from svidag.posterior import Posterior
+from svidag.posterior.mixture import MixtureDetails
 from svidag.problem import Problem
 from svidag.report.verdict import findings
 
@@ -25,6 +26,8 @@ CHANGES = 30
 """Beliefs listed by how much the data changed them, beside all that were stated."""
 CONTRADICTION = 0.3
 """Change of an arrow's probability from which the data speak against a stated belief."""
+SPREADS = 20
+"""Arrows listed by how far the fits of a mixture differ."""
 BINS = 24
 POINTS = 160
 """Points of a small line."""
@@ -216,6 +219,99 @@ def _column(
 
 def _decimals(deviation: float) -> int:
     return 9 - math.floor(math.log10(deviation)) if deviation > 0 else 9
+
+
+@dataclass(frozen=True)
+class Flip:
+    """A sure arrow that a probe contradicts: its probability in the fit, each probe, and now."""
+
+    cause: int
+    effect: int
+    fit: float
+    probes: tuple[tuple[float, float, bool], ...]
+    now: float
+
+
+@dataclass(frozen=True)
+class ModelDependence:
+    """What became of sure arrows under other specifications, and how far fits of a mixture differ.
+
+    Attributes
+    ----------
+    sentence
+        What was found.
+    remedy
+        What was done about it.
+    probes
+        The probes in words.
+    flips
+        Arrows that flip; each probe gives its probability, that of its reverse, and whether it
+        contradicts the arrow.
+    mixed
+        Whether a mixture took the place of the fit.
+    spread
+        Arrows with the largest standard deviation between the fits of a mixture: cause, effect,
+        probability, standard deviation.
+    """
+
+    sentence: str
+    remedy: str
+    probes: tuple[str, ...]
+    flips: tuple[Flip, ...]
+    mixed: bool
+    spread: tuple[tuple[int, int, float, float], ...]
+
+
+def model_dependence(posterior: Posterior) -> ModelDependence | None:
+    """Whether the answer changes with the model; None where that was not looked at."""
+    facts = posterior.diagnostics
+    if facts is None:
+        return None
+    found, spread = facts.sensitivity, _spread(posterior)
+    if found is None and not spread:
+        return None
+    edges = posterior.edge_probabilities().to_numpy()
+    flips, sentence, remedy = (), "", ""
+    if found is not None:
+        sentence = found.sentence
+        contradicted = found.contradicted
+        flips = tuple(
+            Flip(
+                i,
+                j,
+                float(found.edges[i, j]),
+                tuple(
+                    (float(p[i, j]), float(p[j, i]), bool(against[i, j]))
+                    for p, against in zip(found.probed, contradicted, strict=True)
+                ),
+                float(edges[i, j]),
+            )
+            for i, j in _cells(found.flipped)
+        )
+    if isinstance(facts.details, MixtureDetails):
+        details = facts.details
+        remedy = (
+            f"The posterior is the mean of {details.fits} fits of {details.bag_rows:,} resampled "
+            "rows each, with specifications in turn, all of the same weight."
+        )
+        if details.on_scale < details.fits:
+            remedy += (
+                f" {details.fits - details.on_scale} of them saw the columns by their ranks: they "
+                "count for arrows and not for effects, which are in the units of the table."
+            )
+    probes = () if found is None else found.probes
+    return ModelDependence(sentence, remedy, probes, flips, bool(remedy), spread)
+
+
+def _spread(posterior: Posterior) -> tuple[tuple[int, int, float, float], ...]:
+    assert posterior.diagnostics is not None
+    details = posterior.diagnostics.details
+    if not isinstance(details, MixtureDetails):
+        return ()
+    edges, spread = posterior.edge_probabilities().to_numpy(), details.spread
+    most = np.argsort(-spread, axis=None, kind="stable")[:SPREADS]
+    cells = [tuple(map(int, np.unravel_index(k, spread.shape))) for k in most]
+    return tuple((i, j, float(edges[i, j]), float(spread[i, j])) for i, j in cells)
 
 
 def diagnostics(posterior: Posterior) -> list[tuple[str, str]]:

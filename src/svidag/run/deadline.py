@@ -28,3 +28,16 @@ class Deadline:
         if self.minutes is None:
             return False
         return time.monotonic() - self._start >= share * 60 * self.minutes
+
+    def share(self, parts: int) -> Deadline:
+        """The end of the first of so many equal parts of the time that is left.
+
+        Examples
+        --------
+        >>> Deadline(None).share(3).minutes, Deadline(0.0).share(3).minutes
+        (None, 0.0)
+        """
+        if self.minutes is None:
+            return self
+        left = self.minutes - (time.monotonic() - self._start) / 60
+        return Deadline(max(0.0, left) / parts)

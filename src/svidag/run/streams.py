@@ -31,7 +31,10 @@ class Stream(enum.StrEnum):
     GUIDE_START = "first guides and orders"
     GUIDE_STEPS = "training of the guides"
     LINEAR_EXTENSIONS = "linear extensions of a graph"
+    FIT_SEEDS = "seeds of the fits of a mixture"
     MECHANISM_NETWORKS = "first weights of the mechanisms"
+    MIXTURE_DRAWS = "fits that graphs are drawn from"
+    MIXTURE_PARAMETERS = "fits that parameters are drawn from"
     NEARBY_ORDERS = "orders near those that were visited"
     ORDER_DRAWS = "orders drawn from a posterior"
     PARAMETERS = "parameters of the mechanisms"
@@ -39,7 +42,9 @@ class Stream(enum.StrEnum):
     PRIOR_EDGES = "edges drawn from the prior"
     PRIOR_POTENTIALS = "potentials drawn from the prior"
     PRIOR_PREDICTIVE_ROWS = "rows of a problem from the model itself"
+    PROBE_SEEDS = "seeds of probes under other specifications"
     REPORT_NOISE = "noise of the effects in a report"
+    RESAMPLES = "rows of a resampled table"
     SEARCHES = "searches over orders"
     SEARCHES_BY_MECHANISM = "searches over orders by the mechanism itself"
 
@@ -54,6 +59,17 @@ def generator(seed: int, stream: Stream, *parts: int) -> np.random.Generator:
     False
     """
     return np.random.default_rng(_sequence(seed, stream, parts))
+
+
+def child_seed(seed: int, stream: Stream, *parts: int) -> int:
+    """A seed of its own for a part of a stream that itself takes a seed, such as a whole fit.
+
+    Examples
+    --------
+    >>> child_seed(0, Stream.FIT_SEEDS, 1) == child_seed(0, Stream.FIT_SEEDS, 2)
+    False
+    """
+    return int(_sequence(seed, stream, parts).generate_state(1)[0])
 
 
 def key(seed: int, stream: Stream, *parts: int) -> jax.Array:

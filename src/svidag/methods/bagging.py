@@ -1,0 +1,180 @@
+"""`bags=`: a plain fit, a mixture of resampled fits, or whichever the table asks for."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from numbers import Integral
+from typing import Any
+
+from svidag.methods.base import Method
+from svidag.methods.mixing import Several, mix
+from svidag.methods.probing import FITS, mixed_specifications, probe, rows_of_a_bag
+from svidag.methods.registry import METHODS
+from svidag.methods.single import fit_problem
+from svidag.methods.specifications import MECHANISMS, specifications
+from svidag.posterior import Posterior
+from svidag.posterior.diagnostics import Level, Reason
+from svidag.posterior.sensitivity import Sensitivity
+from svidag.run.checkpoint import Checkpoint, Saved
+from svidag.run.deadline import Deadline
+
+LEAST_ROWS = 10
+"""Rows of a resample at least."""
+
+STAGE = "mixture"
+"""The stage of a checkpoint from which there are finished fits."""
+
+
+def check_bags(bags: Any, bag_rows: Any, method: Method, mechanism: str) -> int | str | None:
+    """What `bags` means for a method and a mechanism: a number of fits, ``"auto"``, or None.
+
+    ``"auto"`` acts where everything else is left open too; what was asked for by name is run as
+    asked.
+
+    Examples
+    --------
+    >>> from svidag.methods import METHODS
+    >>> check_bags("auto", None, METHODS["order-mcmc"], "auto")
+    'auto'
+    >>> check_bags("auto", None, METHODS["exact"], "auto") is None
+    True
+    """
+    if bag_rows is not None and not _whole(bag_rows, LEAST_ROWS):
+        raise ValueError(
+            f"bag_rows must be a whole number of at least {LEAST_ROWS} rows; got {bag_rows!r}"
+        )
+    if bags is None or (_whole(bags, 0) and bags == 0):
+        return None
+    if isinstance(bags, str) and bags == "auto":
+        return "auto" if mechanism == "auto" and _chooses(method) else None
+    if not _whole(bags, 1):
+        raise ValueError(f"bags must be 'auto', None or a whole number of fits; got {bags!r}")
+    return int(bags)
+
+
+def _chooses(method: Method) -> bool:
+    """Whether the method decides about the mechanism, and knows those of a mixture."""
+    return {"auto", *MECHANISMS} <= set(method.support.mechanisms)
+
+
+def _whole(value: Any, least: int) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool) and value >= least
+
+
+@dataclasses.dataclass(eq=False)
+class Kept:
+    """What of a mixture is finished, as its checkpoint keeps it."""
+
+    checkpoint: Checkpoint
+    first: Posterior | None = None
+    probes: dict[int, Posterior] = dataclasses.field(default_factory=dict)
+    fits: dict[int, Posterior] = dataclasses.field(default_factory=dict)
+
+    @classmethod
+    def load(cls, checkpoint: Checkpoint, saved: Saved | None) -> Kept:
+        """What an earlier call kept, if it had come that far."""
+        if saved is None or saved.stage != STAGE:
+            return cls(checkpoint)
+        return cls(checkpoint, **saved.state)
+
+    def keep(self) -> None:
+        """Write what is finished, unless that was done just now."""
+        state = {"first": self.first, "probes": dict(self.probes), "fits": dict(self.fits)}
+        self.checkpoint.keep(STAGE, lambda: state)
+
+
+def fit_bags(
+    several: Several, mechanism: str, bags: int, bag_rows: int | None, kept: Kept, identity: Any
+) -> Posterior:
+    """A mixture of so many resampled fits, with specifications in turn."""
+    started = time.perf_counter()
+    rows = several.problem.data.n_rows if bag_rows is None else bag_rows
+    parts = several.bags(specifications(several.method, mechanism), bags, rows)
+    fits = several.fit(parts, kept.fits, kept.keep, "fit of the mixture")
+    kept.checkpoint.write()
+    return mix(
+        several, parts, fits, identity=identity, seconds=time.perf_counter() - started
+    )
+
+
+def fit_automatically(
+    several: Several, bag_rows: int | None, kept: Kept, saved: Saved | None, identity: Any
+) -> Posterior:
+    """Fit all rows; if its sure arrows survive the probes it stands, else a mixture follows."""
+    started = time.perf_counter()
+    first = kept.first
+    if first is None:
+        first = fit_problem(
+            several.problem,
+            several.method,
+            mechanism="auto",
+            graph_weights=several.graph_weights,
+            seed=several.seed,
+            report=several.report,
+            deadline=several.deadline,
+            checkpoint=kept.checkpoint,
+            saved=saved,
+            identity=identity,
+        )
+        kept.first = dataclasses.replace(first, problem=None)
+        kept.keep()
+    first = dataclasses.replace(first, problem=several.problem)
+    assert first.mechanism is not None
+    found = probe(several, first, kept.probes, kept.keep)
+    posterior = first
+    if found.flipped.any() and not several.deadline.passed():
+        found = dataclasses.replace(found, mixed=True)
+        n = several.problem.data.n_rows
+        rows = rows_of_a_bag(found, n) if bag_rows is None else min(bag_rows, n)
+        parts = several.bags(mixed_specifications(found, first.mechanism), FITS, rows)
+        fits = several.fit(parts, kept.fits, kept.keep, "fit of the mixture")
+        because = f", because {found.sentence.rstrip('.')}"
+        posterior = mix(
+            several, parts, fits, identity=identity, seconds=0.0, because=because
+        )
+    kept.checkpoint.write()
+    return _with_sensitivity(posterior, found, time.perf_counter() - started)
+
+
+def _with_sensitivity(posterior: Posterior, found: Sensitivity, seconds: float) -> Posterior:
+    assert posterior.diagnostics is not None
+    diagnostics = dataclasses.replace(
+        posterior.diagnostics,
+        seconds=seconds,
+        reasons=(*posterior.diagnostics.reasons, *_judge(found)),
+        sensitivity=found,
+    )
+    return dataclasses.replace(posterior, diagnostics=diagnostics)
+
+
+def _judge(found: Sensitivity) -> list[Reason]:
+    """How far the answer depends on the model; a mixture says so itself."""
+    if found.mixed or not found.sure:
+        return []
+    if not found.probes:
+        return [Reason(Level.CAREFUL, found.sentence)]
+    if found.flipped.any():
+        text = f"{found.sentence} A mixture of fits would say so: allow more `minutes`."
+        return [Reason(Level.NOT, text)]
+    return [Reason(Level.TRUST, found.sentence)]
+
+
+def probe_posterior(posterior: Posterior) -> Sensitivity:
+    """Probe a posterior that no `bags="auto"` has probed, by the method that found it."""
+    facts, problem = posterior.diagnostics, posterior.problem
+    if facts is None or problem is None:
+        raise ValueError("this posterior is without its table: it cannot be fitted otherwise")
+    if facts.method not in METHODS or facts.mechanism == "mixture":
+        raise ValueError(f"probes need one fit by one of {list(METHODS)}; this is by {facts.method!r}")
+    several = Several(
+        problem,
+        METHODS[facts.method].with_values(facts.settings),
+        facts.graph_weights,
+        int(facts.fingerprint.get("seed", 0)),
+        None,
+        None,
+        Deadline(None),
+        lambda *_: None,
+    )
+    return probe(several, posterior, {}, lambda: None)

@@ -1,0 +1,231 @@
+"""Several fits of one problem, side by side, and the mixture of their posteriors."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int
+
+from svidag.data.resampling import usable_resample
+from svidag.io.tree import Encoder
+from svidag.methods.base import Method
+from svidag.methods.single import fit_problem
+from svidag.methods.specifications import RAW, Part, Specification, in_turn
+from svidag.posterior import GraphDistribution, Posterior
+from svidag.posterior.diagnostics import Diagnostics, Level, Reason
+from svidag.posterior.mixture import MixtureDetails, MixtureGraphs, MixtureParameters
+from svidag.problem import Problem
+from svidag.run import cores
+from svidag.run.deadline import Deadline
+from svidag.run.side_by_side import run_side_by_side
+from svidag.run.status import Status
+from svidag.run.streams import Stream, child_seed, generator
+from svidag.samplers.sampled_graphs import VisitedGraphs
+
+LARGE = 4_000_000
+"""Bytes of one fit's distribution of graphs from which the mixture keeps draws instead."""
+
+KEPT_DRAWS = 1000
+"""Graphs kept from such a fit; its edge probabilities are kept as they are."""
+
+SEVERITY = (
+    Status.EXACT,
+    Status.CONVERGED,
+    Status.COMPLETED,
+    Status.INCOMPLETE,
+    Status.BUDGET,
+    Status.TIME,
+    Status.DIVERGED,
+)
+"""How fits end, best first; a mixture ends as its worst fit."""
+
+
+@dataclass(frozen=True, eq=False)
+class Several:
+    """What all fits of one problem share."""
+
+    problem: Problem
+    method: Method
+    graph_weights: str
+    seed: int
+    groups: Int[np.ndarray, " N"] | None
+    workers: int | None
+    deadline: Deadline
+    report: Callable[..., None]
+
+    @property
+    def together(self) -> int:
+        """How many fits run at once."""
+        return cores.usable() if self.workers is None else self.workers
+
+    def bags(self, choices: Sequence[Specification], count: int, rows: int) -> list[Part]:
+        """Resamples of so many rows, with specifications in turn."""
+        return [
+            Part(specification, self.resample(rows, k), child_seed(self.seed, Stream.FIT_SEEDS, k))
+            for k, specification in enumerate(in_turn(choices, count))
+        ]
+
+    def resample(self, rows: int, number: int) -> Int[np.ndarray, " rows"]:
+        """The rows of a resample; the number tells one from another."""
+        rng = generator(self.seed, Stream.RESAMPLES, number)
+        return usable_resample(self.problem.data, self.groups, rows, rng)
+
+    def fit(
+        self,
+        parts: Sequence[Part],
+        done: dict[int, Posterior],
+        keep: Callable[[], None],
+        stage: str,
+    ) -> dict[int, Posterior]:
+        """The posterior of each part, by its number; fewer where the time was over."""
+        together = max(1, min(self.together, len(parts)))
+
+        def work(number: int, alive: Callable[..., None]) -> Posterior:
+            waves = math.ceil((len(parts) - number) / together)
+            return self.single(parts[number], alive, self.deadline.share(waves))
+
+        return run_side_by_side(
+            work,
+            len(parts),
+            workers=together,
+            done=done,
+            finished=keep,
+            report=lambda count: self.report(stage, count, len(parts)),
+            enough=self.deadline.passed,
+        )
+
+    def single(self, part: Part, alive: Callable[..., None], deadline: Deadline) -> Posterior:
+        """The posterior of one part, without its table and traces."""
+        found = fit_problem(
+            part.problem(self.problem),
+            self.method,
+            mechanism=part.specification.mechanism,
+            graph_weights=self.graph_weights,
+            seed=part.seed,
+            report=alive,
+            deadline=deadline,
+        )
+        return slimmed(found, part.seed, on_scale=part.specification.margins == RAW)
+
+
+def slimmed(posterior: Posterior, seed: int, *, on_scale: bool = True) -> Posterior:
+    """What a mixture keeps of a fit: parameters only if they are in the units of the table."""
+    assert posterior.diagnostics is not None
+    return dataclasses.replace(
+        posterior,
+        graphs=_condensed(posterior.graphs, seed),
+        mechanisms=posterior.mechanisms if on_scale else None,
+        diagnostics=dataclasses.replace(posterior.diagnostics, details=None),
+        problem=None,
+    )
+
+
+def _condensed(graphs: GraphDistribution, seed: int) -> GraphDistribution:
+    encoder = Encoder()
+    try:
+        encoder.encode(graphs)
+    except ValueError:  # of a type that cannot be saved, and has no size that we know
+        return graphs
+    if sum(array.nbytes for array in encoder.arrays.values()) <= LARGE:
+        return graphs
+    return VisitedGraphs(graphs.sample(KEPT_DRAWS, seed), graphs.edge_probabilities())
+
+
+def mix(
+    several: Several,
+    parts: Sequence[Part],
+    fits: dict[int, Posterior],
+    *,
+    identity: dict[str, Any],
+    seconds: float,
+    because: str = "",
+) -> Posterior:
+    """The mixture with equal weights: evidence is as overconfident as the models are."""
+    numbers = sorted(fits)
+    found = [fits[k] for k in numbers]
+    graphs = MixtureGraphs(tuple(fit.graphs for fit in found), _equal(len(found)))
+    scaled = [fit for fit in found if fit.mechanisms is not None]
+    parameters = None
+    if scaled:
+        parameters = MixtureParameters(
+            tuple(fit.mechanisms for fit in scaled if fit.mechanisms is not None),
+            tuple(fit.graphs for fit in scaled),
+            _equal(len(scaled)),
+        )
+    facts = [fit.diagnostics for fit in found if fit.diagnostics is not None]
+    names = {fact.mechanism for fact in facts}
+    spread = graphs.spread()
+    rows = round(np.mean([len(parts[k].rows) for k in numbers]))
+    details = MixtureDetails(
+        fits=len(found),
+        bag_rows=rows,
+        specifications=tuple(_settings(parts[k], fits[k]) for k in numbers),
+        statuses=tuple(str(fact.status) for fact in facts),
+        on_scale=len(scaled),
+        largest_spread=float(spread.max()),
+        spread=spread,
+    )
+    status = max((fact.status for fact in facts), key=SEVERITY.index)
+    cut = len(found) < len(parts)
+    diagnostics = Diagnostics(
+        method=several.method.name,
+        mechanism=names.pop() if len(names) == 1 else "mixture",
+        status=Status.TIME if cut else status,
+        seconds=seconds,
+        reasons=tuple(_reasons(facts, details, len(parts), because)),
+        settings=several.method.identity(),
+        fingerprint=identity,
+        graph_weights=several.graph_weights,
+        details=details,
+    )
+    return Posterior(
+        several.problem.data.names,
+        graphs,
+        parameters,
+        diagnostics=diagnostics,
+        problem=several.problem,
+    )
+
+
+def _settings(part: Part, fit: Posterior) -> dict[str, Any]:
+    return {
+        "margins": part.specification.margins,
+        "mechanism": fit.mechanism,
+        "rows": len(part.rows),
+        "seed": part.seed,
+    }
+
+
+def _reasons(
+    facts: Sequence[Diagnostics], details: MixtureDetails, wanted: int, because: str
+) -> list[Reason]:
+    what = f"A mixture of {details.fits} fits of {details.bag_rows:,} rows"
+    reasons = [Reason(Level.CAREFUL if because else Level.TRUST, f"{what}{because}.")]
+    if details.fits < wanted:
+        text = f"The time was over when {details.fits} of {wanted} fits were done."
+        reasons.append(Reason(Level.CAREFUL, text))
+    if details.on_scale < details.fits:
+        reasons.append(
+            Reason(
+                Level.TRUST,
+                f"Arrows are averaged over all fits; effects rest on the {details.on_scale} of "
+                f"them that saw the columns in the units of the table.",
+            )
+        )
+    for level in (Level.NOT, Level.CAREFUL):
+        doubtful = [r for fact in facts for r in fact.reasons[:] if r.level is level]
+        count = sum(any(r.level is level for r in fact.reasons) for fact in facts)
+        if doubtful:
+            text = f"{count} of {details.fits} fits say of themselves: {doubtful[0].text}"
+            # A few fits of many that fell short move a mean by little.
+            reasons.append(Reason(level if 2 * count >= details.fits else Level.CAREFUL, text))
+    return reasons
+
+
+def _equal(count: int) -> np.ndarray:
+    return np.full(count, 1 / count)

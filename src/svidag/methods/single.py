@@ -1,0 +1,76 @@
+"""One fit of one problem by one method: what every posterior and every part of a mixture is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from svidag.methods.base import Fitted, Method, Run
+from svidag.posterior import Posterior
+from svidag.posterior.diagnostics import Diagnostics
+from svidag.posterior.structure_weights import structure_weighted
+from svidag.problem import Problem
+from svidag.run.checkpoint import Checkpoint, Saved
+from svidag.run.deadline import Deadline
+
+
+def fit_problem(
+    problem: Problem,
+    method: Method,
+    *,
+    mechanism: str,
+    graph_weights: str,
+    seed: int,
+    report: Callable[..., None],
+    deadline: Deadline,
+    checkpoint: Checkpoint | None = None,
+    saved: Saved | None = None,
+    identity: Mapping[str, Any] | None = None,
+) -> Posterior:
+    """Run the method, and weigh graphs as asked where it does not do so itself."""
+    started = time.perf_counter()
+    own_weights = graph_weights if method.support.structure_weights else "order"
+    run = Run(
+        method.support.mechanism(mechanism),
+        own_weights,
+        seed,
+        report,
+        Checkpoint(None, {}) if checkpoint is None else checkpoint,
+        saved,
+        deadline,
+    )
+    fitted = method.run(problem, run)
+    run.checkpoint.write()
+    posterior = _posterior(problem, method, run, fitted, identity or {}, started)
+    return posterior if graph_weights == own_weights else structure_weighted(posterior, seed)
+
+
+def _posterior(
+    problem: Problem,
+    method: Method,
+    run: Run,
+    fitted: Fitted,
+    identity: Mapping[str, Any],
+    started: float,
+) -> Posterior:
+    diagnostics = Diagnostics(
+        method=method.name,
+        mechanism=fitted.mechanism,
+        status=fitted.status,
+        seconds=time.perf_counter() - started,
+        reasons=fitted.reasons,
+        settings=method.identity(),
+        fingerprint=identity,
+        mechanism_margin=fitted.mechanism_margin,
+        graph_weights=run.graph_weights,
+        details=fitted.details,
+    )
+    return Posterior(
+        problem.data.names,
+        fitted.graphs,
+        fitted.parameters,
+        log_evidence=fitted.log_evidence,
+        diagnostics=diagnostics,
+        problem=problem,
+    )

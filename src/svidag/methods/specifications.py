@@ -1,0 +1,101 @@
+"""Choices that a careful analyst could have made either way: margins and mechanisms."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Int
+
+from svidag.data import Dataset
+from svidag.data.transforms import rank_gaussian
+from svidag.methods.base import Method
+from svidag.problem import Problem
+
+RAW, RANK = "raw", "rank-gaussian"
+
+MARGINS = (RAW, RANK)
+"""Columns as they are, or by the normal quantiles of their ranks."""
+
+MECHANISMS = ("linear", "nonlinear")
+"""What the fits of a mixture take in turn where the mechanism was left open, simplest first."""
+
+
+@dataclass(frozen=True)
+class Specification:
+    """Margins and a mechanism.
+
+    Examples
+    --------
+    >>> print(Specification("rank-gaussian", "linear"))
+    rank-Gaussian margins, linear
+    """
+
+    margins: str
+    mechanism: str
+
+    def __str__(self) -> str:
+        margins = "rank-Gaussian margins" if self.margins == RANK else "raw margins"
+        return f"{margins}, {self.mechanism}"
+
+
+SPECIFICATIONS = tuple(
+    Specification(margins, mechanism) for mechanism in MECHANISMS for margins in MARGINS
+)
+"""All of them; a mixture takes them in turn."""
+
+
+def specifications(method: Method, mechanism: str) -> tuple[Specification, ...]:
+    """What the fits of a mixture take in turn, for a method and a mechanism as asked.
+
+    A mechanism that was asked for by name is run as asked; one that was left open varies if the
+    method decides by evidence, and else is the method's own.
+
+    Examples
+    --------
+    >>> from svidag.methods import METHODS
+    >>> [str(s) for s in specifications(METHODS["exact"], "auto")]
+    ['raw margins, linear', 'rank-Gaussian margins, linear']
+    """
+    if mechanism == "auto" and "auto" in method.support.mechanisms:
+        return SPECIFICATIONS
+    named = method.support.mechanism(mechanism)
+    return tuple(Specification(margins, named) for margins in MARGINS)
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """One fit of several: its specification, its rows of the table, and its seed."""
+
+    specification: Specification
+    rows: Int[np.ndarray, " n"]
+    seed: int
+
+    def problem(self, whole: Problem) -> Problem:
+        """The problem of these rows, with margins as specified and the beliefs of the whole."""
+        data = whole.data
+        values = data.values if whole.scaling is None else whole.scaling.invert(data.values)
+        values = values[self.rows]
+        if self.specification.margins == RANK:
+            pairs = zip(values.T, data.names, strict=True)
+            values = np.column_stack([rank_gaussian(column, name) for column, name in pairs])
+        part = Dataset(data.names, values, data.intervened[self.rows], data.transforms)
+        checksum, scaling = part.checksum, None
+        if whole.scaling is not None:
+            part, scaling = part.standardise()
+        return dataclasses.replace(
+            whole, data=part, scaling=scaling, findings=(), original_checksum=checksum
+        )
+
+
+def in_turn(choices: Sequence[Specification], count: int) -> list[Specification]:
+    """So many specifications, each as often as the others.
+
+    Examples
+    --------
+    >>> [s.margins for s in in_turn(SPECIFICATIONS[:2], 3)]
+    ['raw', 'rank-gaussian', 'raw']
+    """
+    return [choices[k % len(choices)] for k in range(count)]

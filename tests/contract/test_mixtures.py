@@ -1,0 +1,168 @@
+"""A mixture of fits keeps the contract of every method, and `bags="auto"` its own promises."""
+
+import contextlib
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import svidag
+from svidag.cli import app
+from svidag.methods import bagging
+from svidag.posterior.diagnostics import Level
+from svidag.posterior.mixture import MixtureGraphs
+from svidag.report.verdict import judge
+from svidag.run.progress import Silent
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import checks
+
+BAGGED = svidag.methods.OrderMCMC().with_values(
+    {**svidag.methods.OrderMCMC.trial, "chains": 3}  # so that cached fits are its own
+)
+
+
+@pytest.mark.parametrize("clause", [c for c in checks.CLAUSES if "command_line" not in c])
+def test_two_bags_keep_the_contract(clause, tmp_path, monkeypatch):
+    monkeypatch.setitem(checks.USUAL, "bags", 2)
+    checks.CLAUSES[clause](BAGGED, tmp_path)
+
+
+def table(n=1000, seed=1, **options):
+    return svidag.datasets.synthetic(m=6, edges=7, n=n, seed=f"mixtures {seed}", **options)
+
+
+def fit(data, **choices):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return svidag.fit(data, **{"progress": False, **choices})
+
+
+def wrong(posterior, example):
+    sure = posterior.edge_probabilities().to_numpy() > 0.95
+    return int((sure & (example.truth.to_numpy() == 0)).sum())
+
+
+@pytest.fixture(scope="module")
+def heavy():
+    return table(noise="t")
+
+
+@pytest.fixture(scope="module")
+def mixed(heavy):
+    return fit(heavy.data)
+
+
+def test_gaussian_tables_keep_their_plain_posterior():
+    for seed in (1, 2):
+        example = table(seed=seed)
+        chosen, plain = fit(example.data), fit(example.data, bags=None)
+        assert chosen.edge_probabilities().equals(plain.edge_probabilities())
+        assert np.array_equal(chosen.sample(50), plain.sample(50))
+        assert not chosen.sensitivity().flipped.any()
+        assert judge(chosen).level is not Level.NOT
+
+
+def test_heavy_tails_lose_their_wrong_sure_arrows(heavy, mixed):
+    assert wrong(fit(heavy.data, bags=None), heavy) >= 3
+    assert isinstance(mixed.graphs, MixtureGraphs)
+    assert wrong(mixed, heavy) == 0
+    assert judge(mixed).level is Level.CAREFUL
+
+
+def test_batches_lose_their_wrong_sure_arrows():
+    example = table(batches=4, batch_shift=2.0)
+    plain, chosen = fit(example.data, bags=None), fit(example.data)
+    assert wrong(plain, example) > wrong(chosen, example)
+
+
+def test_the_mixture_says_why(mixed, tmp_path):
+    found = mixed.sensitivity()
+    assert found.mixed
+    assert found.flipped.any()
+    assert len(found.to_frame()) == found.flipped.sum()
+    details = mixed.diagnostics.details
+    text = mixed.diagnostics.reasons[0].text
+    assert text.startswith(f"A mixture of 16 fits of {details.bag_rows} rows, because ")
+    assert "sure arrows changed with" in text
+    page = mixed.report(tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "Does the answer change with the model?" in page
+    loaded = svidag.load(mixed.save(tmp_path / "mixed.svidag"))
+    assert str(loaded.sensitivity()) == str(found)
+    assert loaded.spread().equals(mixed.spread())
+
+
+@pytest.mark.filterwarnings("ignore::svidag.DataWarning")
+def test_without_time_for_a_mixture_it_is_not_to_be_trusted(heavy, monkeypatch):
+    """The time is over once the probes are done."""
+    probed = []
+    probe = bagging.probe
+    monkeypatch.setattr(bagging, "probe", lambda *a: probed.append(probe(*a)) or probed[0])
+    monkeypatch.setattr(
+        "svidag.run.deadline.Deadline.passed", lambda self, share=1.0: bool(probed)
+    )
+    with pytest.warns(svidag.FitWarning, match="changed with"):
+        posterior = svidag.fit(heavy.data, progress=False)
+    assert not posterior.sensitivity().mixed
+    assert judge(posterior).level is Level.NOT
+
+
+def test_sensitivity_of_any_fit_can_be_asked_for(heavy):
+    posterior = fit(heavy.data, mechanism="nonlinear")
+    found = posterior.sensitivity()
+    assert found.flipped.any()
+    assert not found.mixed
+    assert "sure arrows changed with" in str(found)
+
+
+class Stop(Silent):
+    def __init__(self, stage: str, done: int) -> None:
+        self.stage, self.done, self.here = stage, done, False
+
+    def open(self, title, done, total):
+        self.here = title == self.stage
+
+    def update(self, done, figures):
+        if self.here and done >= self.done:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    "stop", [("probing other models", 1), ("fit of the mixture", 0), ("fit of the mixture", 5)]
+)
+def test_an_interrupted_mixture_goes_on_to_the_same_result(stop, heavy, mixed, tmp_path):
+    file = tmp_path / "checkpoint"
+    with contextlib.suppress(KeyboardInterrupt):
+        fit(heavy.data, progress=Stop(*stop), checkpoint=file)
+    assert file.exists()
+    resumed = fit(heavy.data, checkpoint=file)
+    assert resumed.edge_probabilities().equals(mixed.edge_probabilities())
+    assert np.array_equal(resumed.sample(50), mixed.sample(50))
+
+
+def test_workers_change_nothing(heavy, mixed):
+    again = fit(heavy.data, workers=1)
+    assert again.edge_probabilities().equals(mixed.edge_probabilities())
+
+
+def test_the_command_line_takes_bags(tmp_path):
+    example = table(n=200)
+    file, run = tmp_path / "table.csv", tmp_path / "run"
+    example.data.assign(family=[f"f{k // 2}" for k in range(200)]).to_csv(file, index=False)
+    asked = ["fit", str(file), "-o", str(run), "--bags", "3", "--bag-rows", "80"]
+    done = CliRunner().invoke(app, [*asked, "--groups", "family", "--mechanism", "linear"])
+    assert done.exit_code == 0, done.output
+    posterior = svidag.load(run)
+    assert posterior.names == tuple(example.data)
+    assert posterior.diagnostics.details.fits == 3
+    assert posterior.diagnostics.details.bag_rows == 80
+    direct = fit(
+        example.data, mechanism="linear", bags=3, bag_rows=80, groups=np.arange(200) // 2
+    )
+    assert np.allclose(posterior.edge_probabilities(), direct.edge_probabilities())
+    refused = CliRunner().invoke(app, ["fit", str(file), "--bags", "many"])
+    assert refused.exit_code == 2
