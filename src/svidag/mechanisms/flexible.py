@@ -29,9 +29,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
+from scipy.linalg import solve_triangular
+from scipy.special import gammaln
 
 from svidag.data import row_groups
-from svidag.mechanisms.flexible_fit import Fit, Regression, fit, gaussian_evidence
+from svidag.mechanisms.flexible_fit import Fit, Regression, fit
 from svidag.mechanisms.linear import LinearGaussian
 from svidag.mechanisms.residual_density import INTERVALS, spline_basis
 from svidag.mechanisms.wide import PRECISIONS, even_thresholds, named_directions, on_all_cores
@@ -342,12 +344,24 @@ def _members(m: int) -> Bool[np.ndarray, "subsets m"]:
     return (np.arange(2**m)[:, None] >> np.arange(m)) & 1 == 1
 
 
-def _exact(data: Regression) -> tuple[float, np.ndarray, bool]:
-    """The evidence with constant scale and normal noise, and its mode."""
-    c = data.weight
-    gram, cross = c * (data.x.T @ data.x), c * (data.y @ data.x)
-    own, rows = c * float(data.y @ data.y), c * len(data.y)
-    return gaussian_evidence(gram, cross, own, rows, data.precision, data.shape, data.rate)
+def _exact(data: Regression) -> tuple[float, Float[np.ndarray, " q1"]]:
+    """The exact log evidence with constant scale and normal noise, and the mode of (w, log σ).
+
+    With G = XᵀX, Xᵀy, yᵀy and n all times the weight of a row,
+
+        log Γ(k + n/2) − log Γ(k) − (n/2) log 2π + k log r + ½ log|Λ| − ½ log|G + Λ|
+        − (k + n/2) log(r + ½ (yᵀy − yᵀX (G + Λ)⁻¹ Xᵀy)).
+    """
+    c, k, q = data.weight, data.shape, data.x.shape[1]
+    n = c * len(data.y)
+    factor = np.linalg.cholesky(c * (data.x.T @ data.x) + np.diag(data.precision))
+    whitened = solve_triangular(factor, c * (data.y @ data.x), lower=True, check_finite=False)
+    w = solve_triangular(factor, whitened, lower=True, trans=1, check_finite=False)
+    rest = data.rate + 0.5 * max(c * float(data.y @ data.y) - float(whitened @ whitened), 0.0)
+    volume = 0.5 * np.log(data.precision).sum() - np.log(np.diag(factor)).sum()
+    value = gammaln(k + n / 2) - gammaln(k) - n / 2 * np.log(2 * np.pi)
+    value += k * np.log(data.rate) + volume - (k + n / 2) * np.log(rest)
+    return float(value), np.append(w, 0.5 * np.log(2 * rest / (n + q + 2 * k)))
 
 
 def _fit_structures(
@@ -358,9 +372,9 @@ def _fit_structures(
     Each fit starts from the nearest one before: normal noise from the exact mode, the first tilted
     density from normal noise, each further one from the one before.
     """
-    exact, mode, _ = _exact(data)
+    exact, mode = _exact(data)
     x, u = data.x, data.u
-    grams = (x.T @ x, x.sum(axis=0)[:, None].copy(), u.T @ u)
+    grams = (x.T @ x, x.sum(axis=0), u.T @ u)
     basis, failures = spline_basis(), 0
     normal = fit(mode, data, grams, basis, 1, 1.0)
     level = exact + added - normal.evidence
@@ -387,9 +401,12 @@ def _fit_structures(
         return found, failures
     q = x.shape[1]
     free = np.zeros(p - 1)
-    varying = attempt(np.concatenate([mode, free]), p, 0.0)
-    best = max(each.evidence for each in found)
-    for tail, constant in zip(TAIL_SCALES, starts, strict=True):
-        start = np.concatenate([constant[: q + 1], free, constant[q + 1 :]])
+    attempt(np.concatenate([mode, free]), p, 0.0)
+    start = np.concatenate([starts[0][: q + 1], free, starts[0][q + 1 :]])
+    for tail in TAIL_SCALES:
         result = attempt(start, p, tail)
+        if result.ok:
+            start = result.theta
+        if result.ok and result.evidence + level < max(each.evidence for each in found) - REACH:
+            break  # further prior scales change it by less than that
     return found, failures

@@ -22,7 +22,7 @@ from typing import NamedTuple, no_type_check
 import numba
 import numpy as np
 
-from svidag.mechanisms.residual_density import basis_slopes, moments, tilt_rows
+from svidag.mechanisms.residual_density import basis_slopes, dot, moments, tilt_rows
 
 MOST_STEPS = 40
 """Scoring steps; a fit that has not converged by then counts as failed."""
@@ -31,6 +31,7 @@ TOLERANCE = 5e-3
 """Steps end when the next would gain less than this, in units of the log posterior."""
 
 _EXPECTED_STEPS = 3  # with the expected information; the observed one is better near the mode
+_STEEP = 0.7  # a step that gains this share of a straight line's gain may be too short
 _HALVINGS = 12  # of a step that does not gain
 _LOG_TWO_PI = float(np.log(2 * np.pi))
 
@@ -91,12 +92,12 @@ class Fit(NamedTuple):
 @no_type_check
 @_compiled
 def cholesky(a):
-    """The lower factor, and whether a is positive definite."""
+    """The lower factor of a, which is read above its diagonal, and whether there is one."""
     d = len(a)
     low = np.zeros((d, d))
     for i in range(d):
         for j in range(i):
-            s = a[i, j]
+            s = a[j, i]
             for t in range(j):
                 s -= low[i, t] * low[j, t]
             low[i, j] = s / low[j, j]
@@ -128,62 +129,32 @@ def solve(low, b):
 
 @no_type_check
 @_compiled
-def gaussian_evidence(gram, cross, own, rows, precision, shape, rate):
-    """The exact log evidence with constant scale and normal noise, and the mode of (w, log σ).
-
-    With G, Xᵀy and yᵀy (times the weight of a row) and n rows (times that weight),
-
-        log Γ(k + n/2) − log Γ(k) − (n/2) log 2π + k log r + ½ log|Λ| − ½ log|G + Λ|
-        − (k + n/2) log(r + ½ (yᵀy − yᵀX (G + Λ)⁻¹ Xᵀy)).
-    """
-    q = len(cross)
-    low, ok = cholesky(gram + np.diag(precision))
-    w = solve(low, cross) if ok else np.zeros(q)
-    rest = rate + 0.5 * max(own - cross @ w, 0.0)
-    volume = 0.0
-    for i in range(q):
-        volume += 0.5 * np.log(precision[i]) - np.log(low[i, i])
-    value = lgamma(shape + rows / 2) - lgamma(shape) - rows / 2 * _LOG_TWO_PI
-    value += shape * np.log(rate) + volume - (shape + rows / 2) * np.log(rest)
-    theta = np.empty(q + 1)
-    theta[:q] = w
-    theta[q] = 0.5 * np.log(2 * rest / (rows + q + 2 * shape))
-    return value, theta, ok and np.isfinite(value)
-
-
-@no_type_check
-@_compiled
-def _prior(theta, q, p, data, tail_precision):
-    """−log prior without its constant, and its gradient."""
-    gradient = np.zeros(len(theta))
-    w, g = theta[:q], theta[q : q + p]
-    inverse = np.exp(-2 * g[0])
+def _prior(theta, q, p, data, tail_precision, gradient):
+    """−log prior without its constant; its gradient goes into `gradient`."""
+    inverse = np.exp(-2 * theta[q])
     squares = 2 * data.rate
     for i in range(q):
-        gradient[i] = inverse * data.precision[i] * w[i]
-        squares += data.precision[i] * w[i] ** 2
-    value = (q + 2 * data.shape) * g[0] + 0.5 * inverse * squares
+        gradient[i] = inverse * data.precision[i] * theta[i]
+        squares += data.precision[i] * theta[i] ** 2
+    value = (q + 2 * data.shape) * theta[q] + 0.5 * inverse * squares
     gradient[q] = q + 2 * data.shape - inverse * squares
-    for i in range(1, p):
-        value += 0.5 * data.scale_precision * g[i] ** 2
-        gradient[q + i] = data.scale_precision * g[i]
-    for i in range(q + p, len(theta)):
-        value += 0.5 * tail_precision * theta[i] ** 2
-        gradient[i] = tail_precision * theta[i]
-    return value, gradient
+    for i in range(q + 1, len(theta)):
+        precision = data.scale_precision if i < q + p else tail_precision
+        value += 0.5 * precision * theta[i] ** 2
+        gradient[i] = precision * theta[i]
+    return value
 
 
 @no_type_check
 @_compiled
 def _add_prior_information(info, theta, q, p, data, tail_precision):
     """Second derivatives of −log prior; the mixed ones of w and log σ included."""
-    w, inverse = theta[:q], np.exp(-2 * theta[q])
+    inverse = np.exp(-2 * theta[q])
     squares = 2 * data.rate
     for i in range(q):
-        squares += data.precision[i] * w[i] ** 2
+        squares += data.precision[i] * theta[i] ** 2
         info[i, i] += inverse * data.precision[i]
-        info[i, q] -= 2 * inverse * data.precision[i] * w[i]
-        info[q, i] = info[i, q]
+        info[i, q] -= 2 * inverse * data.precision[i] * theta[i]
     info[q, q] += 2 * inverse * squares
     for i in range(1, p):
         info[q + i, q + i] += data.scale_precision
@@ -196,7 +167,9 @@ def _add_prior_information(info, theta, q, p, data, tail_precision):
 def _log_prior_constant(q, p, tails, data, tail_precision):
     """The log normaliser of the prior density of θ."""
     value = np.log(2.0) + data.shape * np.log(data.rate) - lgamma(data.shape)
-    value += 0.5 * np.log(data.precision).sum() - 0.5 * (q + p - 1 + tails) * _LOG_TWO_PI
+    value -= 0.5 * (q + p - 1 + tails) * _LOG_TWO_PI
+    for i in range(q):
+        value += 0.5 * np.log(data.precision[i])
     value += 0.5 * (p - 1) * np.log(data.scale_precision)
     if tails:
         value += 0.5 * tails * np.log(tail_precision)
@@ -217,109 +190,140 @@ class State(NamedTuple):
 
 @no_type_check
 @_compiled
+def _residuals(theta, q, p, data, z, shrink):
+    """z_i and exp(−η_i) of every row; Σ η_i."""
+    total = 0.0
+    for n in range(len(data.y)):
+        left, eta = data.y[n], 0.0
+        for i in range(q):
+            left -= data.x[n, i] * theta[i]
+        for i in range(p):
+            eta += data.u[n, i] * theta[q + i]
+        shrink[n] = np.exp(-eta)
+        z[n] = left * shrink[n]
+        total += eta
+    return total
+
+
+@no_type_check
+@_compiled
+def _density(z, beta, basis, tail, weight, first, second, gradient):
+    """Σ log p(z_i | β), with ψ and ψ' of every row; `gradient` loses that of β."""
+    n, tails = len(z), len(beta)
+    if tails == 0:
+        total = 0.0
+        for i in range(n):
+            first[i], second[i] = -z[i], -1.0
+            total -= 0.5 * z[i] * z[i]
+        return total - 0.5 * n * _LOG_TWO_PI
+    pieces = basis.pieces
+    poly, sums = np.zeros((len(pieces), 4)), np.zeros((len(pieces), 4))
+    for piece in range(len(pieces)):
+        for power in range(4):
+            poly[piece, power] = dot(pieces[piece, power], beta)
+    total = tilt_rows(z, poly, first, second, sums) - n * tail.log_normaliser
+    for k in range(tails):
+        own = n * tail.mean[k]
+        for piece in range(len(pieces)):
+            for power in range(4):
+                own -= sums[piece, power] * pieces[piece, power, k]
+        gradient[k] += weight * own
+    return total
+
+
+@no_type_check
+@_compiled
 def _evaluate(theta, q, p, data, basis, tail, tail_precision):
     """Residuals, likelihood and gradient at θ; `tail` holds the density's moments there."""
-    n, tails = len(data.y), len(theta) - q - p
-    z = data.y - data.x @ theta[:q]
-    shrink = np.empty(n)
-    scale_sum = 0.0
-    if p == 1:
-        shrink[:] = np.exp(-theta[q])
-        scale_sum = n * theta[q]
-    else:
-        eta = data.u @ theta[q : q + p]
-        for i in range(n):
-            shrink[i] = np.exp(-eta[i])
-            scale_sum += eta[i]
-    z *= shrink
-    first, second = np.empty(n), np.empty(n)
-    value, gradient = _prior(theta, q, p, data, tail_precision)
-    if tails:
-        sums = np.empty((basis.pieces.shape[0], 4))
-        beta = theta[q + p :]
-        poly = np.zeros((basis.pieces.shape[0], 4))
-        for piece in range(len(poly)):
-            for power in range(4):
-                poly[piece, power] = basis.pieces[piece, power] @ beta
-        likelihood = tilt_rows(z, poly, first, second, sums) - n * tail.log_normaliser
-        gradient[q + p :] += data.weight * n * tail.mean
-        for piece in range(len(poly)):
-            for power in range(4):
-                if sums[piece, power] != 0.0:
-                    gradient[q + p :] -= (
-                        data.weight * sums[piece, power] * basis.pieces[piece, power]
-                    )
-    else:
-        likelihood = -0.5 * (z @ z) - 0.5 * n * _LOG_TWO_PI
-        first[:] = -z
-        second[:] = -1.0
-    value -= data.weight * (likelihood - scale_sum)
-    gradient[:q] += data.weight * ((first * shrink) @ data.x)
-    if p == 1:
-        gradient[q] += data.weight * (n + first @ z)
-    else:
-        gradient[q : q + p] += data.weight * ((1 + first * z) @ data.u)
+    n, c = len(data.y), data.weight
+    z, shrink, first, second = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
+    gradient = np.empty(len(theta))
+    value = _prior(theta, q, p, data, tail_precision, gradient)
+    eta = _residuals(theta, q, p, data, z, shrink)
+    split = q + p
+    density = _density(z, theta[split:], basis, tail, c, first, second, gradient[split:])
+    for i in range(n):
+        score, moved = c * first[i] * shrink[i], c * (1 + first[i] * z[i])
+        for j in range(q):
+            gradient[j] += score * data.x[i, j]
+        for j in range(p):
+            gradient[q + j] += moved * data.u[i, j]
+    value -= c * (density - eta)
     return State(np.isfinite(value), value, gradient, z, shrink, first, second)
 
 
 @no_type_check
 @_compiled
-def _weighted(a, weights, b):
-    """Aᵀ diag(weights) B."""
-    return (a * weights.reshape(-1, 1)).T @ b
+def _add_products(info, at, a, weights, b):
+    """Add Σ_n weights_n a_n b_nᵀ where `at` says, above the diagonal alone."""
+    row, column, height, width = at
+    for n in range(len(weights)):
+        for i in range(height):
+            own = weights[n] * a[n, i]
+            for j in range(i if row == column else 0, width):
+                info[row + i, column + j] += own * b[n, j]
 
 
 @no_type_check
 @_compiled
 def _expected(theta, q, p, data, grams, tail, shrink, tail_precision):
-    """Fisher information of the fitted model, and the prior's."""
+    """Fisher information of the fitted model and of the prior, above the diagonal."""
     d, n, c = len(theta), len(data.y), data.weight
-    info = np.zeros((d, d))
+    shift, mixed, scale = tail.informations
+    info, sums = np.zeros((d, d)), np.zeros(q)
     if p == 1:
         s = shrink[0]
-        info[:q, :q] = (c * tail.shift * s * s) * grams[0]
-        across = s * grams[1]
+        for i in range(q):
+            sums[i] = c * s * grams[1][i]
+            info[i, q] = mixed * sums[i]
+            for j in range(i, q):
+                info[i, j] = c * shift * s * s * grams[0][i, j]
     else:
-        info[:q, :q] = (c * tail.shift) * _weighted(data.x, shrink**2, data.x)
-        across = _weighted(data.x, shrink, data.u)
-    info[:q, q : q + p] = (c * tail.mixed) * across
-    info[q : q + p, q : q + p] = (c * tail.scale) * grams[2][:p, :p]
+        weights, doubled = np.empty(n), np.empty(n)
+        for i in range(n):
+            weights[i], doubled[i] = c * mixed * shrink[i], c * shift * shrink[i] ** 2
+            for j in range(q):
+                sums[j] += c * shrink[i] * data.x[i, j]
+        _add_products(info, (0, 0, q, q), data.x, doubled, data.x)
+        _add_products(info, (0, q, q, p), data.x, weights, data.u)
+    for i in range(p):
+        for j in range(i, p):
+            info[q + i, q + j] = c * scale * grams[2][i, j]
     for j in range(d - q - p):
-        info[:q, q + p + j] = (c * tail.phi_shift[j]) * across[:, 0]
-        info[q : q + p, q + p + j] = (c * tail.phi_scale[j]) * grams[2][0, :p]
-        for i in range(d - q - p):
+        for i in range(q):
+            info[i, q + p + j] = tail.phi_shift[j] * sums[i]
+        for i in range(p):
+            info[q + i, q + p + j] = c * tail.phi_scale[j] * grams[2][0, i]
+        for i in range(j + 1):
             info[q + p + i, q + p + j] = c * n * tail.covariance[i, j]
-    _mirror(info, q, p)
     _add_prior_information(info, theta, q, p, data, tail_precision)
     return info
 
 
 @no_type_check
 @_compiled
-def _mirror(info, q, p):
-    """Fill what stands below the blocks above the diagonal."""
-    for i in range(q + p):
-        for j in range(q if i < q else q + p, len(info)):
-            info[j, i] = info[i, j]
-
-
-@no_type_check
-@_compiled
 def _observed(theta, q, p, data, basis, tail, state, tail_precision):
-    """Second derivatives of −log posterior at θ."""
+    """Second derivatives of −log posterior at θ, above the diagonal."""
     d, n, c = len(theta), len(data.y), data.weight
     info = np.zeros((d, d))
-    z, s, first, second = state.z, state.shrink, state.first, state.second
-    u = np.ascontiguousarray(data.u[:, :p])
-    info[:q, :q] = _weighted(data.x, -c * second * s * s, data.x)
-    info[:q, q : q + p] = _weighted(data.x, -c * (z * second + first) * s, u)
-    info[q : q + p, q : q + p] = _weighted(u, -c * z * (z * second + first), u)
-    if d > q + p:
-        slopes = basis_slopes(z, basis.pieces)
-        info[:q, q + p :] = _weighted(data.x, c * s, slopes)
-        info[q : q + p, q + p :] = _weighted(u, c * z, slopes)
-        info[q + p :, q + p :] = c * n * tail.covariance
-    _mirror(info, q, p)
+    both, mixed, scale = np.empty(n), np.empty(n), np.empty(n)
+    shrink, z = np.empty(n), np.empty(n)
+    for i in range(n):
+        s, turned = state.shrink[i], state.z[i] * state.second[i] + state.first[i]
+        both[i], mixed[i] = -c * state.second[i] * s * s, -c * turned * s
+        scale[i] = -c * state.z[i] * turned
+        shrink[i], z[i] = c * s, c * state.z[i]
+    _add_products(info, (0, 0, q, q), data.x, both, data.x)
+    _add_products(info, (0, q, q, p), data.x, mixed, data.u)
+    _add_products(info, (q, q, p, p), data.u, scale, data.u)
+    tails = d - q - p
+    if tails:
+        slopes = basis_slopes(state.z, basis.pieces)
+        _add_products(info, (0, q + p, q, tails), data.x, shrink, slopes)
+        _add_products(info, (q, q + p, p, tails), data.u, z, slopes)
+        for i in range(tails):
+            for j in range(i, tails):
+                info[q + p + i, q + p + j] = c * n * tail.covariance[i, j]
     _add_prior_information(info, theta, q, p, data, tail_precision)
     return info
 
@@ -352,7 +356,7 @@ def fit(start, data, grams, basis, p, tail_precision):
         if not ok:
             return failed
         step = solve(low, state.gradient)
-        gain = state.gradient @ step
+        gain = dot(state.gradient, step)
         if gain < 2 * TOLERANCE:
             converged = True
             break
@@ -363,8 +367,16 @@ def fit(start, data, grams, basis, p, tail_precision):
             if there.feasible:
                 then = _evaluate(trial, q, p, data, basis, there, tail_precision)
                 if then.finite and then.value < state.value - 1e-4 * size * gain:
+                    steep = state.value - then.value > _STEEP * size * gain
                     theta, tail, state, moved = trial, there, then, True
-                    break
+                    if not (steep and size >= 1.0):
+                        break
+                    step = step * size  # the way goes on downhill: twice as far from here
+                    gain = gain * size
+                    size = 2.0
+                    continue
+            if moved:
+                break
             size *= 0.5
         steps += 1
         if not moved:
@@ -373,7 +385,7 @@ def fit(start, data, grams, basis, p, tail_precision):
     value = -state.value
     if ok:
         step = solve(low, state.gradient)
-        gain = state.gradient @ step
+        gain = dot(state.gradient, step)
         converged = converged or gain < 100 * TOLERANCE
         value += 0.5 * min(gain, 0.1)  # what one more step would gain
     else:

@@ -39,6 +39,7 @@ _EDGE = float(np.arcsinh(LAST_KNOT))
 _WIDTH = 2 * _EDGE / INTERVALS
 _SLOPE = -LAST_KNOT * float(np.sqrt(1 + LAST_KNOT**2))  # of −½z² in a, at the right edge
 _LOWEST = -0.5 * LAST_KNOT**2  # −½z² at both edges
+_HALF_LOG_TWO_PI = 0.5 * float(np.log(2 * np.pi))
 _LEAST_DECAY = 1.001  # −κ of both tails is kept above it
 
 _compiled = numba.njit(nogil=True, cache=True, error_model="numpy")
@@ -81,8 +82,8 @@ class Moments(NamedTuple):
         log Z(β).
     mean, covariance
         Of φ(z).
-    shift, mixed, scale
-        Fisher information of shift and scale: E[ψ²], E[ψ (zψ + 1)] and E[(zψ + 1)²], ψ = d log p/dz.
+    informations
+        Of shift and scale: E[ψ²], E[ψ (zψ + 1)] and E[(zψ + 1)²] with ψ = d log p/dz.
     phi_shift, phi_scale
         E[dφ_k/dz] and E[z dφ_k/dz]: information shared by β with shift and scale.
     """
@@ -91,9 +92,7 @@ class Moments(NamedTuple):
     log_normaliser: float
     mean: np.ndarray
     covariance: np.ndarray
-    shift: float
-    mixed: float
-    scale: float
+    informations: np.ndarray
     phi_shift: np.ndarray
     phi_scale: np.ndarray
 
@@ -165,6 +164,16 @@ def tail_sums(decay, edge):
 
 @no_type_check
 @_compiled
+def dot(a, b):
+    """Σ a_i b_i; numba takes seconds to compile NumPy's."""
+    total = 0.0
+    for i in range(len(a)):
+        total += a[i] * b[i]
+    return total
+
+
+@no_type_check
+@_compiled
 def moments(beta, basis):
     """Normaliser, mean and covariance of φ, and Fisher informations; integrals by quadrature.
 
@@ -174,54 +183,71 @@ def moments(beta, basis):
     k = len(beta)
     mean, cov = np.zeros(k), np.zeros((k, k))
     phi_shift, phi_scale = np.zeros(k), np.zeros(k)
+    informations = np.array([1.0, 0.0, 2.0])
     if k == 0:  # the standard normal
-        constant = 0.5 * np.log(2 * np.pi)
-        return Moments(True, constant, mean, cov, 1.0, 0.0, 2.0, phi_shift, phi_scale)
-    s, ds = basis.phi @ beta, basis.slope @ beta
-    density = basis.measure * np.exp(s)
-    total = density.sum()
-    feasible = True
+        return Moments(True, _HALF_LOG_TWO_PI, mean, cov, informations, phi_shift, phi_scale)
+    points = len(basis.z)
+    density = np.empty(points)
+    total, feasible = 0.0, True
+    for i in range(points):
+        density[i] = basis.measure[i] * np.exp(dot(basis.phi[i], beta))
+        total += density[i]
     for side in range(2):
-        decay = -_SLOPE + (2 * side - 1) * -(basis.edge_slope[side] @ beta)
+        decay = -_SLOPE - (2.0 * side - 1.0) * dot(basis.edge_slope[side], beta)
         feasible = feasible and decay > _LEAST_DECAY
-        total += np.exp(_LOWEST + basis.edge[side] @ beta) * tail_sums(decay, _EDGE)[0]
+        height = np.exp(_LOWEST + dot(basis.edge[side], beta))
+        total += height * tail_sums(decay, _EDGE)[0]
     if not (feasible and np.isfinite(total)):
-        return Moments(False, 0.0, mean, cov, 1.0, 0.0, 2.0, phi_shift, phi_scale)
-    density /= total
-    score = ds - basis.z
-    moved = basis.z * score + 1
-    weighted = basis.phi * density.reshape(-1, 1)
-    mean += weighted.sum(axis=0)
-    cov += weighted.T @ basis.phi
-    shift, mixed = (density * score**2).sum(), (density * score * moved).sum()
-    scale = (density * moved**2).sum()
-    phi_shift += density @ basis.slope
-    phi_scale += (density * basis.z) @ basis.slope
+        return Moments(False, 0.0, mean, cov, informations, phi_shift, phi_scale)
+    informations[:] = 0.0
+    for i in range(points):
+        share, z = density[i] / total, basis.z[i]
+        score = dot(basis.slope[i], beta) - z
+        moved = z * score + 1
+        informations[0] += share * score * score
+        informations[1] += share * score * moved
+        informations[2] += share * moved * moved
+        for j in range(k):
+            phi_shift[j] += share * basis.slope[i, j]
+            phi_scale[j] += share * z * basis.slope[i, j]
+            weighted = share * basis.phi[i, j]
+            mean[j] += weighted
+            for t in range(k):
+                cov[j, t] += weighted * basis.phi[i, t]
     for side in range(2):
-        sign = 2.0 * side - 1.0
-        edge, slope = basis.edge[side], sign * basis.edge_slope[side]
-        decay = -_SLOPE - slope @ beta
-        height = np.exp(_LOWEST + edge @ beta) / total
-        zero, one, two = tail_sums(decay, _EDGE)
-        mean += height * (zero * edge + one * slope)
-        for i in range(k):
-            for j in range(k):
-                both = edge[i] * slope[j] + slope[i] * edge[j]
-                cov[i, j] += height * (
-                    zero * edge[i] * edge[j] + one * both + two * slope[i] * slope[j]
-                )
-        # ψ = −decay/cosh a and zψ = −decay tanh a on the right, mirrored on the left.
-        over = height * 2 * np.exp(-_EDGE) / (decay + 1)  # E[1/cosh² a]
-        plain = height / decay  # E[1/cosh a]
-        shift += decay**2 * over
-        mixed += sign * (decay - 1) * decay * plain
-        scale += (decay - 1) ** 2 * height * zero
-        phi_shift += sign * slope * plain
-        phi_scale += slope * height * zero
+        _add_tail(side, beta, basis, total, mean, cov, informations, phi_shift, phi_scale)
     for i in range(k):
         for j in range(k):
             cov[i, j] -= mean[i] * mean[j]
-    return Moments(True, np.log(total), mean, cov, shift, mixed, scale, phi_shift, phi_scale)
+    return Moments(True, np.log(total), mean, cov, informations, phi_shift, phi_scale)
+
+
+@no_type_check
+@_compiled
+def _add_tail(side, beta, basis, total, mean, cov, informations, phi_shift, phi_scale):
+    """What one tail adds to second moments of φ and to the informations.
+
+    On the right ψ = −decay/cosh a and zψ = −decay tanh a; mirrored on the left.
+    """
+    sign, k = 2.0 * side - 1.0, len(beta)
+    edge, slope = basis.edge[side], basis.edge_slope[side]
+    decay = -_SLOPE - sign * dot(slope, beta)
+    height = np.exp(_LOWEST + dot(edge, beta)) / total
+    zero, one, two = tail_sums(decay, _EDGE)
+    over = height * 2 * np.exp(-_EDGE) / (decay + 1)  # E[1/cosh² a]
+    plain = height / decay  # E[1/cosh a]
+    informations[0] += decay**2 * over
+    informations[1] += sign * (decay - 1) * decay * plain
+    informations[2] += (decay - 1) ** 2 * height * zero
+    for i in range(k):
+        own = sign * slope[i]
+        mean[i] += height * (zero * edge[i] + one * own)
+        phi_shift[i] += slope[i] * plain
+        phi_scale[i] += own * height * zero
+        for j in range(k):
+            other = sign * slope[j]
+            both = edge[i] * other + own * edge[j]
+            cov[i, j] += height * (zero * edge[i] * edge[j] + one * both + two * own * other)
 
 
 @no_type_check
@@ -232,7 +258,6 @@ def tilt_rows(z, poly, first, second, sums):
     `poly` holds the polynomials of s, as `pieces` those of the φ_k.
     """
     total = 0.0
-    sums[:] = 0.0
     last = len(poly) - 1
     for i in range(len(z)):
         x = z[i]
