@@ -26,94 +26,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
-from scipy.linalg import solve_triangular
-from scipy.special import gammaln
 
 from svidag.data import row_groups
-from svidag.mechanisms.flexible_fit import Fit, Regression, fit
+from svidag.mechanisms.flexible_fit import Regression
+from svidag.mechanisms.flexible_structures import REACH, Family, Search, exact_evidence
 from svidag.mechanisms.linear import LinearGaussian
-from svidag.mechanisms.residual_density import INTERVALS, spline_basis
 from svidag.mechanisms.wide import PRECISIONS, even_thresholds, named_directions, on_all_cores
-
-TAIL_SCALES = (1.0, 3.0, 10.0)
-"""Prior standard deviations τ of the density's coefficients; normal noise is the fourth choice."""
 
 SCALE_PRECISION = 4.0
 """Prior precision of the slopes of log scale in standardised parents."""
 
-REACH = 30.0
-"""A structure whose evidence is further than this below the best does not count."""
-
 LOCATIONS = ("linear", "network")
-COEFFICIENTS = INTERVALS  # of the density: three splines more than intervals, three constraints
-
-
-@dataclass(frozen=True)
-class Structure:
-    """One choice of location, scale and noise for a family, with its fit.
-
-    Attributes
-    ----------
-    location
-        ``"linear"`` or ``"network"``.
-    varying
-        Whether the scale varies with the parents.
-    tail
-        The prior scale τ of the density, or 0 for normal noise.
-    precision
-        λ of hidden weights; 0 for a linear location.
-    evidence
-        Its log evidence.
-    fit
-        The joint mode and the information there.
-    """
-
-    location: str
-    varying: bool
-    tail: float
-    precision: float
-    evidence: float
-    fit: Fit
-
-
-@dataclass(frozen=True)
-class Family:
-    """All structures of a node and a parent set that count, and what their search met.
-
-    Attributes
-    ----------
-    structures
-        The structures that were fitted.
-    locations
-        How many locations were allowed.
-    failures
-        Fits that did not converge; their structures are left out where they have no evidence.
-    """
-
-    structures: tuple[Structure, ...]
-    locations: int
-    failures: int
-
-    @property
-    def evidence(self) -> float:
-        """f_j(S): the average over structures, or that of the plainest if it is higher."""
-        groups: dict[tuple[str, bool], list[float]] = {}
-        for each in self.structures:
-            groups.setdefault((each.location, each.varying), []).append(each.evidence)
-        noises = np.log(1 + len(TAIL_SCALES))
-        means = {key: np.logaddexp.reduce(found) - noises for key, found in groups.items()}
-        plain = means["linear", False] if ("linear", False) in means else -np.inf
-        average = np.logaddexp.reduce(list(means.values())) - np.log(2 * self.locations)
-        return float(max(plain, average))
-
-    @property
-    def shares(self) -> Float[np.ndarray, " structures"]:
-        """The posterior probabilities of the structures, equally likely beforehand."""
-        evidences = np.array([each.evidence for each in self.structures])
-        return np.exp(evidences - np.logaddexp.reduce(evidences))
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,7 +144,7 @@ class FlexibleMechanism:
         def work(at: int) -> None:
             family = self.family(int(nodes[at]), np.flatnonzero(parents[at]))
             scores[at] = family.evidence
-            fits[at], failures[at] = len(family.structures), family.failures
+            fits[at], failures[at] = family.fits, family.failures
 
         on_all_cores(work, range(len(nodes)))
         self.counts["families"] += len(nodes)
@@ -253,38 +180,51 @@ class FlexibleMechanism:
         table[nodes, masks] = table[nodes, best[nodes, masks]] + drop[nodes, masks]
         return table
 
+    @cached_property
+    def _columns(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """For each group: the columns over the rows that count, and what scales are linear in."""
+        shared = [np.ascontiguousarray(self.columns[:, rows]) for rows in self.kept]
+        return [(columns, *scale_columns(columns)) for columns in shared]
+
     def family(self, node: int, parents: Int[np.ndarray, " l"]) -> Family:
         """Fit all structures of a node and a parent set."""
-        rows = self.kept[self.group[node]]
-        columns = self.columns if rows.all() else self.columns[:, rows]
-        x, y = np.ascontiguousarray(columns[parents].T), np.ascontiguousarray(columns[node])
-        inputs = np.column_stack([x, np.ones(len(y))])
-        u = scale_features(x)
-        plain = self._regression(inputs, u, y, len(parents), np.zeros(0))
-        structures, failures = _fit_structures("linear", 0.0, plain)
-        if "network" in self.locations and len(parents):
-            reached = self._network(parents, x, inputs, u, y, structures[0].evidence)
-            structures, failures = structures + reached[0], failures + reached[1]
-        return Family(tuple(structures), len(self.locations), failures)
+        columns, standard, size = self._columns[self.group[node]]
+        l, n = len(parents), columns.shape[1]
+        y, inputs, u = columns[node], np.ones((n, l + 1)), np.ones((n, 1 + 2 * l))
+        inputs[:, :l] = columns[parents].T
+        u[:, 1 : l + 1], u[:, l + 1 :] = standard[parents].T, size[parents].T
+        search = Search("linear", 0.0, self._regression(inputs, u, y, l, np.zeros(0)))
+        search.run()
+        searches = [search]
+        if "network" in self.locations and l:
+            searches += self._network(parents, inputs, u, y, tuple(search.found))
+        return Family(
+            tuple(each for search in searches for each in search.found),
+            len(self.locations),
+            sum(search.fits for search in searches),
+            sum(search.failures for search in searches),
+        )
 
-    def _network(self, parents, x, inputs, u, y, linear):
+    def _network(self, parents, inputs, u, y, linear):
         """The structures with a network, if it is within reach of the linear location.
 
         λ of the flexible structures is that with the highest evidence for normal noise; what the
         average over λ has more or less counts for them too.
         """
-        wide = np.column_stack([inputs, self.hidden_units(x, parents)])
-        exact = []
+        wide = np.column_stack([inputs, self.hidden_units(inputs[:, :-1], parents)])
+        choices = []
         for precision in PRECISIONS:
             hidden = np.full(len(self.thresholds), precision)
             data = self._regression(wide, u, y, len(parents), hidden)
-            exact.append((_exact(data)[0], precision, data))
-        values = np.array([each[0] for each in exact])
+            choices.append((exact_evidence(data)[0], precision, data))
+        values = np.array([value for value, _, _ in choices])
         average = np.logaddexp.reduce(values) - np.log(len(values))
-        if not average > linear - REACH:
-            return [], 0
-        value, precision, data = exact[int(np.argmax(values))]
-        return _fit_structures("network", precision, data, float(average - value))
+        if not average > linear[0].evidence - REACH:
+            return []
+        value, precision, data = choices[int(np.argmax(values))]
+        search = Search("network", precision, data, float(average - value), linear)
+        search.run()
+        return [search]
 
     def hidden_units(
         self, x: Float[np.ndarray, "n l"], parents: Int[np.ndarray, " l"]
@@ -306,20 +246,22 @@ class FlexibleMechanism:
         )
 
 
-def scale_features(x: Float[np.ndarray, "n l"]) -> Float[np.ndarray, "n p"]:
-    """1, standardised parents, and their absolute values less the mean of these.
+def scale_columns(
+    columns: Float[np.ndarray, "m n"],
+) -> tuple[Float[np.ndarray, "m n"], Float[np.ndarray, "m n"]]:
+    """Standardised columns, and their absolute values less the mean of these.
 
     Examples
     --------
-    >>> scale_features(np.array([[1.0], [3.0], [5.0]])).round(2).tolist()
-    [[1.0, -1.22, 0.41], [1.0, 0.0, -0.82], [1.0, 1.22, 0.41]]
+    >>> standard, size = scale_columns(np.array([[1.0, 3.0, 5.0]]))
+    >>> standard.round(2).tolist(), size.round(2).tolist()
+    ([[-1.22, 0.0, 1.22]], [[0.41, -0.82, 0.41]])
     """
-    if x.size == 0:
-        return np.ones((len(x), 1))
-    spread = x.std(axis=0)
-    standard = (x - x.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+    spread = columns.std(axis=1, keepdims=True)
+    standard = columns - columns.mean(axis=1, keepdims=True)
+    standard /= np.where(spread > 0, spread, 1.0)
     size = np.abs(standard)
-    return np.column_stack([np.ones(len(x)), standard, size - size.mean(axis=0)])
+    return standard, size - size.mean(axis=1, keepdims=True)
 
 
 def best_subsets(scores: Float[np.ndarray, "m subsets"]) -> Int[np.ndarray, "m subsets"]:
@@ -342,71 +284,3 @@ def best_subsets(scores: Float[np.ndarray, "m subsets"]) -> Int[np.ndarray, "m s
 
 def _members(m: int) -> Bool[np.ndarray, "subsets m"]:
     return (np.arange(2**m)[:, None] >> np.arange(m)) & 1 == 1
-
-
-def _exact(data: Regression) -> tuple[float, Float[np.ndarray, " q1"]]:
-    """The exact log evidence with constant scale and normal noise, and the mode of (w, log σ).
-
-    With G = XᵀX, Xᵀy, yᵀy and n all times the weight of a row,
-
-        log Γ(k + n/2) − log Γ(k) − (n/2) log 2π + k log r + ½ log|Λ| − ½ log|G + Λ|
-        − (k + n/2) log(r + ½ (yᵀy − yᵀX (G + Λ)⁻¹ Xᵀy)).
-    """
-    c, k, q = data.weight, data.shape, data.x.shape[1]
-    n = c * len(data.y)
-    factor = np.linalg.cholesky(c * (data.x.T @ data.x) + np.diag(data.precision))
-    whitened = solve_triangular(factor, c * (data.y @ data.x), lower=True, check_finite=False)
-    w = solve_triangular(factor, whitened, lower=True, trans=1, check_finite=False)
-    rest = data.rate + 0.5 * max(c * float(data.y @ data.y) - float(whitened @ whitened), 0.0)
-    volume = 0.5 * np.log(data.precision).sum() - np.log(np.diag(factor)).sum()
-    value = gammaln(k + n / 2) - gammaln(k) - n / 2 * np.log(2 * np.pi)
-    value += k * np.log(data.rate) + volume - (k + n / 2) * np.log(rest)
-    return float(value), np.append(w, 0.5 * np.log(2 * rest / (n + q + 2 * k)))
-
-
-def _fit_structures(
-    location: str, precision: float, data: Regression, added: float = 0.0
-) -> tuple[list[Structure], int]:
-    """Fit all scales and noises of one location; `added` counts for all of them.
-
-    Each fit starts from the nearest one before: normal noise from the exact mode, the first tilted
-    density from normal noise, each further one from the one before.
-    """
-    exact, mode = _exact(data)
-    x, u = data.x, data.u
-    grams = (x.T @ x, x.sum(axis=0), u.T @ u)
-    basis, failures = spline_basis(), 0
-    normal = fit(mode, data, grams, basis, 1, 1.0)
-    level = exact + added - normal.evidence
-    found = [Structure(location, False, 0.0, precision, exact + added, normal)]
-    tilted = np.concatenate([mode, np.zeros(COEFFICIENTS)])
-    starts = []
-
-    def attempt(start, p, tail):
-        nonlocal failures
-        result = fit(start, data, grams, basis, p, tail**-2 if tail else 1.0)
-        failures += not result.ok
-        if np.isfinite(result.evidence):
-            value = result.evidence + level
-            found.append(Structure(location, p > 1, tail, precision, value, result))
-        return result
-
-    for tail in TAIL_SCALES:
-        result = attempt(tilted, 1, tail)
-        if result.ok:
-            tilted = result.theta
-        starts.append(tilted)
-    p = u.shape[1]
-    if p == 1:
-        return found, failures
-    q = x.shape[1]
-    free = np.zeros(p - 1)
-    attempt(np.concatenate([mode, free]), p, 0.0)
-    start = np.concatenate([starts[0][: q + 1], free, starts[0][q + 1 :]])
-    for tail in TAIL_SCALES:
-        result = attempt(start, p, tail)
-        if result.ok:
-            start = result.theta
-        if result.ok and result.evidence + level < max(each.evidence for each in found) - REACH:
-            break  # further prior scales change it by less than that
-    return found, failures

@@ -39,7 +39,7 @@ _compiled = numba.njit(nogil=True, cache=True, error_model="numpy")
 
 
 class Regression(NamedTuple):
-    """Data and prior of one regression.
+    """Data and prior of one regression; arrays are contiguous by rows.
 
     Attributes
     ----------
@@ -233,7 +233,7 @@ def _density(z, beta, basis, tail, weight, first, second, gradient):
 
 @no_type_check
 @_compiled
-def _evaluate(theta, q, p, data, basis, tail, tail_precision):
+def evaluate(theta, q, p, data, basis, tail, tail_precision):
     """Residuals, likelihood and gradient at θ; `tail` holds the density's moments there."""
     n, c = len(data.y), data.weight
     z, shrink, first, second = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
@@ -255,13 +255,15 @@ def _evaluate(theta, q, p, data, basis, tail, tail_precision):
 @no_type_check
 @_compiled
 def _add_products(info, at, a, weights, b):
-    """Add Σ_n weights_n a_n b_nᵀ where `at` says, above the diagonal alone."""
-    row, column, height, width = at
+    """Add Σ_n weights_n a_n b_nᵀ where `at` says."""
+    weighted = np.empty(a.shape)
     for n in range(len(weights)):
-        for i in range(height):
-            own = weights[n] * a[n, i]
-            for j in range(i if row == column else 0, width):
-                info[row + i, column + j] += own * b[n, j]
+        for i in range(a.shape[1]):
+            weighted[n, i] = weights[n] * a[n, i]
+    products = weighted.T @ b
+    for i in range(products.shape[0]):
+        for j in range(products.shape[1]):
+            info[at[0] + i, at[1] + j] += products[i, j]
 
 
 @no_type_check
@@ -284,8 +286,8 @@ def _expected(theta, q, p, data, grams, tail, shrink, tail_precision):
             weights[i], doubled[i] = c * mixed * shrink[i], c * shift * shrink[i] ** 2
             for j in range(q):
                 sums[j] += c * shrink[i] * data.x[i, j]
-        _add_products(info, (0, 0, q, q), data.x, doubled, data.x)
-        _add_products(info, (0, q, q, p), data.x, weights, data.u)
+        _add_products(info, (0, 0), data.x, doubled, data.x)
+        _add_products(info, (0, q), data.x, weights, data.u)
     for i in range(p):
         for j in range(i, p):
             info[q + i, q + j] = c * scale * grams[2][i, j]
@@ -313,14 +315,15 @@ def _observed(theta, q, p, data, basis, tail, state, tail_precision):
         both[i], mixed[i] = -c * state.second[i] * s * s, -c * turned * s
         scale[i] = -c * state.z[i] * turned
         shrink[i], z[i] = c * s, c * state.z[i]
-    _add_products(info, (0, 0, q, q), data.x, both, data.x)
-    _add_products(info, (0, q, q, p), data.x, mixed, data.u)
-    _add_products(info, (q, q, p, p), data.u, scale, data.u)
+    _add_products(info, (0, 0), data.x, both, data.x)
+    u = data.u if p > 1 else np.ones((n, 1))
+    _add_products(info, (0, q), data.x, mixed, u)
+    _add_products(info, (q, q), u, scale, u)
     tails = d - q - p
     if tails:
         slopes = basis_slopes(state.z, basis.pieces)
-        _add_products(info, (0, q + p, q, tails), data.x, shrink, slopes)
-        _add_products(info, (q, q + p, p, tails), data.u, z, slopes)
+        _add_products(info, (0, q + p), data.x, shrink, slopes)
+        _add_products(info, (q, q + p), u, z, slopes)
         for i in range(tails):
             for j in range(i, tails):
                 info[q + p + i, q + p + j] = c * n * tail.covariance[i, j]
@@ -340,7 +343,7 @@ def fit(start, data, grams, basis, p, tail_precision):
     theta = start.copy()
     tails = len(theta) - q - p
     tail = moments(theta[q + p :], basis)
-    state = _evaluate(theta, q, p, data, basis, tail, tail_precision)
+    state = evaluate(theta, q, p, data, basis, tail, tail_precision)
     failed = Fit(False, theta, -np.inf, np.zeros((1, 1)), 0)
     if not (state.finite and tail.feasible):
         return failed
@@ -365,7 +368,7 @@ def fit(start, data, grams, basis, p, tail_precision):
             trial = theta - size * step
             there = moments(trial[q + p :], basis)
             if there.feasible:
-                then = _evaluate(trial, q, p, data, basis, there, tail_precision)
+                then = evaluate(trial, q, p, data, basis, there, tail_precision)
                 if then.finite and then.value < state.value - 1e-4 * size * gain:
                     steep = state.value - then.value > _STEEP * size * gain
                     theta, tail, state, moved = trial, there, then, True

@@ -31,8 +31,10 @@ LAST_KNOT = 4.0
 """c: beyond this |z| tails are powers."""
 
 INTERVALS = 10
-"""Intervals between knots, all of one width in asinh z; three more splines, less three constraints,
-is the number of coefficients K."""
+"""Intervals between knots, all of one width in asinh z."""
+
+COEFFICIENTS = INTERVALS
+"""K: three splines more than intervals, and three constraints."""
 
 _POINTS = 6  # of Gauss–Legendre quadrature in each interval
 _EDGE = float(np.arcsinh(LAST_KNOT))
