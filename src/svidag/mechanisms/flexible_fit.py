@@ -164,7 +164,7 @@ def _add_prior_information(info, theta, q, p, data, tail_precision):
 
 @no_type_check
 @_compiled
-def _log_prior_constant(q, p, tails, data, tail_precision):
+def log_prior_constant(q, p, tails, data, tail_precision):
     """The log normaliser of the prior density of θ."""
     value = np.log(2.0) + data.shape * np.log(data.rate) - lgamma(data.shape)
     value -= 0.5 * (q + p - 1 + tails) * _LOG_TWO_PI
@@ -397,6 +397,6 @@ def fit(start, data, grams, basis, p, tail_precision):
     volume = 0.0
     for i in range(len(low)):
         volume += np.log(low[i, i])
-    value += _log_prior_constant(q, p, tails, data, tail_precision)
+    value += log_prior_constant(q, p, tails, data, tail_precision)
     value += 0.5 * len(theta) * _LOG_TWO_PI - volume
     return Fit(converged and ok and np.isfinite(value), theta, value, low, steps)

@@ -8,6 +8,7 @@ neighbouring structures predict theirs, and what is predicted far below the best
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -77,20 +78,30 @@ class Family:
 
     @property
     def evidence(self) -> float:
-        """f_j(S): the average over structures, or that of the plainest if it is higher."""
-        groups: dict[tuple[str, bool], list[float]] = {}
+        """f_j(S): the average over structures, or that of the plainest if it is higher.
+
+        First over the noises of every location and scale, where normal noise is the plainest, and
+        then over locations and scales, where the linear location with constant scale is.
+        """
+        groups: dict[tuple[str, bool], dict[float, float]] = {}
         for each in self.structures:
-            groups.setdefault((each.location, each.varying), []).append(each.evidence)
-        noises = np.log(1 + len(TAIL_SCALES))
-        means = {key: np.logaddexp.reduce(found) - noises for key, found in groups.items()}
-        average = np.logaddexp.reduce(list(means.values())) - np.log(2 * self.locations)
-        return float(max(means["linear", False], average))
+            groups.setdefault((each.location, each.varying), {})[each.tail] = each.evidence
+        over_noises = {
+            key: _average(noises, 0.0, 1 + len(TAIL_SCALES)) for key, noises in groups.items()
+        }
+        return _average(over_noises, ("linear", False), 2 * self.locations)
 
     @property
     def shares(self) -> Float[np.ndarray, " structures"]:
         """The posterior probabilities of the structures, equally likely beforehand."""
         evidences = np.array([each.evidence for each in self.structures])
         return np.exp(evidences - np.logaddexp.reduce(evidences))
+
+
+def _average(evidences: dict[Any, float], plainest: Any, choices: int) -> float:
+    """The log of the mean of so many evidences, or that of the plainest choice if it is higher."""
+    mean = np.logaddexp.reduce(list(evidences.values())) - np.log(choices)
+    return float(max(mean, evidences.get(plainest, -np.inf)))
 
 
 def exact_evidence(data: Regression) -> tuple[float, Float[np.ndarray, " mode"]]:

@@ -42,6 +42,7 @@ _WIDTH = 2 * _EDGE / INTERVALS
 _SLOPE = -LAST_KNOT * float(np.sqrt(1 + LAST_KNOT**2))  # of −½z² in a, at the right edge
 _LOWEST = -0.5 * LAST_KNOT**2  # −½z² at both edges
 _HALF_LOG_TWO_PI = 0.5 * float(np.log(2 * np.pi))
+_GRID = np.linspace(-_EDGE - 7.0, _EDGE + 7.0, 2401)  # in a, for quantiles
 _LEAST_DECAY = 1.001  # −κ of both tails is kept above it
 
 _compiled = numba.njit(nogil=True, cache=True, error_model="numpy")
@@ -344,53 +345,49 @@ class TiltedDensity:
     def log_density(self, z: Float[np.ndarray, "*rows"]) -> Float[np.ndarray, "*rows"]:
         """log p(z)."""
         if not self.beta.any():
-            return -0.5 * z**2 - 0.5 * np.log(2 * np.pi)
+            return -0.5 * z**2 - _HALF_LOG_TWO_PI
         a = np.arcsinh(z)
         inside = np.clip(a, -_EDGE, _EDGE)
-        beyond = np.abs(a) - _EDGE
         position = (inside + _EDGE) / _WIDTH
         piece = np.minimum(position.astype(np.int64), INTERVALS - 1)
         t = position - piece
-        poly = (spline_basis().pieces @ self.beta)[piece + 1]
-        s = (poly * t[..., None] ** np.arange(4)).sum(axis=-1)
-        decay = np.where(a > 0, self._decays[1], self._decays[0])
-        height = s - 0.5 * np.sinh(inside) ** 2 - self._log_normaliser
-        return height - decay * np.maximum(beyond, 0.0)
+        p0, p1, p2, p3 = np.moveaxis((spline_basis().pieces @ self.beta)[piece + 1], -1, 0)
+        tilt = p0 + t * (p1 + t * (p2 + t * p3)) - self._log_normaliser
+        decay = np.where(a > 0, self.decays[1], self.decays[0])
+        return tilt - 0.5 * np.sinh(inside) ** 2 - decay * (np.abs(a) - np.abs(inside))
 
     @cached_property
     def _log_normaliser(self) -> float:
         return float(moments(self.beta, spline_basis()).log_normaliser)
 
     @cached_property
-    def _decays(self) -> tuple[float, float]:
-        """−κ of the left and of the right tail."""
+    def decays(self) -> tuple[float, float]:
+        """−κ: how fast the left and the right tail fall, as powers of |z|.
+
+        A mean exists where both are above 2, a variance where they are above 3.
+        """
         left, right = spline_basis().edge_slope @ self.beta
         return float(-_SLOPE + left), float(-_SLOPE - right)
 
     @cached_property
-    def _table(self) -> tuple[np.ndarray, np.ndarray]:
-        """Points in a, with 1/4000 of the mass or less between them, and p(below each)."""
-        a = np.linspace(-_EDGE - 7.0, _EDGE + 7.0, 6001)
-        density = np.exp(self.log_density(np.sinh(a))) * np.cosh(a)
+    def _below(self) -> Float[np.ndarray, " points"]:
+        """The probability below every point of the grid; next to none lies beyond it."""
+        density = np.exp(self.log_density(np.sinh(_GRID))) * np.cosh(_GRID)
         below = np.concatenate([[0.0], np.cumsum(density[1:] + density[:-1])])
-        return a, below / below[-1]
+        return below / below[-1]
 
     def quantile(self, probability: Float[np.ndarray, "*rows"]) -> Float[np.ndarray, "*rows"]:
         """z with so much probability below it."""
-        a, below = self._table
-        return np.sinh(np.interp(probability, below, a))
+        return np.sinh(np.interp(probability, self._below, _GRID))
 
     def from_normal(self, normal: Float[np.ndarray, "*rows"]) -> Float[np.ndarray, "*rows"]:
         """z from standard normal noise, by its quantiles: the same units, another density."""
-        if not self.beta.any():
-            return normal
-        a, below = self._table
-        return np.sinh(np.interp(ndtr(normal), below, a))
+        return self.quantile(ndtr(normal)) if self.beta.any() else normal
 
     @cached_property
     def mean(self) -> float:
-        """E[z], with tails cut at |z| of about 2000 where they are too heavy for a mean."""
+        """E[z]; cut at |z| of about 4000 where the tails are too heavy for a mean."""
         if not self.beta.any():
             return 0.0
-        a, below = self._table
-        return float(np.sinh(0.5 * (a[1:] + a[:-1])) @ np.diff(below))
+        middle = np.sinh(0.5 * (_GRID[1:] + _GRID[:-1]))
+        return float(middle @ np.diff(self._below))
