@@ -10,7 +10,9 @@ others have the prior that BGe implies,
     w | σ ~ N(0, σ² diag(t, …, t, α_μ)⁻¹),    σ² ~ InvGamma(½(a + l + 1), ½ t),
 
 for l parents with a = α_w − m, and more for what BGe does not have: hidden weights N(0, σ²/λ), slopes
-of h N(0, ¼) for standardised x_S, and the prior of the density.
+of h N(0, ¼) for standardised x_S, and the prior of the density. Hidden units have their regression
+on (x_S, 1) taken out: they stand for curvature alone, and a strong linear effect costs in a network
+what it costs in BGe.
 
 The evidence of a structure is the exact one of its location with constant scale and normal noise,
 plus the difference of two Laplace approximations: that of the structure less that of the
@@ -38,10 +40,15 @@ from svidag.data import row_groups
 from svidag.mechanisms.flexible_fit import Regression
 from svidag.mechanisms.flexible_structures import REACH, Family, Search, exact_evidence
 from svidag.mechanisms.linear import LinearGaussian
-from svidag.mechanisms.wide import PRECISIONS, even_thresholds, named_directions, on_all_cores
+from svidag.mechanisms.wide import even_thresholds, named_directions, on_all_cores
 
 SCALE_PRECISION = 4.0
 """Prior precision of the slopes of log scale in standardised parents."""
+
+HIDDEN_PRECISIONS = (1 / 16, 1 / 4, 1.0)
+"""Prior precisions λ of hidden weights, relative to the noise: equally likely beforehand."""
+
+_FAR = 3.0  # standard deviations from which on parents count less for the scale
 
 LOCATIONS = ("linear", "network")
 
@@ -226,9 +233,11 @@ class FlexibleMechanism:
         λ of the flexible structures is that with the highest evidence for normal noise; what the
         average over λ has more or less counts for them too.
         """
-        wide = np.column_stack([inputs, self.hidden_units(inputs[:, :-1], parents)])
+        units = self.hidden_units(inputs[:, :-1], parents)
+        linear_part = np.linalg.lstsq(inputs, units, rcond=None)[0]
+        wide = np.column_stack([inputs, units - inputs @ linear_part])
         choices = []
-        for precision in PRECISIONS:
+        for precision in HIDDEN_PRECISIONS:
             hidden = np.full(len(self.thresholds), precision)
             data = self._regression(wide, u, y, len(parents), hidden)
             choices.append((exact_evidence(data)[0], precision, data))
@@ -237,7 +246,7 @@ class FlexibleMechanism:
         if not average > linear[0].evidence - REACH:
             return []
         value, precision, data = choices[int(np.argmax(values))]
-        search = Search("network", precision, data, float(average - value), linear)
+        search = Search("network", precision, data, float(average - value), linear, linear_part)
         search.run()
         return [search]
 
@@ -264,7 +273,7 @@ class FlexibleMechanism:
 def scale_columns(
     columns: Float[np.ndarray, "m n"],
 ) -> tuple[Float[np.ndarray, "m n"], Float[np.ndarray, "m n"]]:
-    """Standardised columns, and their absolute values less the mean of these.
+    """Standardised columns with far values drawn in, and their sizes less the mean of these.
 
     Examples
     --------
@@ -272,9 +281,24 @@ def scale_columns(
     >>> standard.round(2).tolist(), size.round(2).tolist()
     ([[-1.22, 0.0, 1.22]], [[0.41, -0.82, 0.41]])
     """
-    standard = (columns - columns.mean(axis=1, keepdims=True)) / _spread(columns)
+    standard = draw_in((columns - columns.mean(axis=1, keepdims=True)) / _spread(columns))
     size = np.abs(standard)
     return standard, size - size.mean(axis=1, keepdims=True)
+
+
+def draw_in(u: Float[np.ndarray, "*rows"]) -> Float[np.ndarray, "*rows"]:
+    """u up to |u| = 3, and ±3 (1 + log(|u|/3)) beyond.
+
+    A scale that is exponential in u gives single far values of a heavy-tailed parent all the say;
+    so it is a power of u there.
+
+    Examples
+    --------
+    >>> draw_in(np.array([-1.0, 3.0, 30.0])).round(2).tolist()
+    [-1.0, 3.0, 9.91]
+    """
+    far = np.maximum(np.abs(u) / _FAR, 1.0)
+    return u / far * (1 + np.log(far))
 
 
 def _spread(columns: np.ndarray) -> Float[np.ndarray, "m 1"]:

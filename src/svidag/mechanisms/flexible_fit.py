@@ -31,6 +31,7 @@ TOLERANCE = 5e-3
 """Steps end when the next would gain less than this, in units of the log posterior."""
 
 _EXPECTED_STEPS = 3  # with the expected information; the observed one is better near the mode
+_SHARES = (0.0, 0.3, 1.0)  # of the expected information, added where the observed is indefinite
 _STEEP = 0.7  # a step that gains this share of a straight line's gain may be too short
 _HALVINGS = 12  # of a step that does not gain
 _LOG_TWO_PI = float(np.log(2 * np.pi))
@@ -349,13 +350,15 @@ def fit(start, data, grams, basis, p, tail_precision):
         return failed
     converged, steps = False, 0
     while steps < MOST_STEPS and not converged:
-        ok = False
+        info = _expected(theta, q, p, data, grams, tail, state.shrink, tail_precision)
+        low, ok = cholesky(info)
         if steps >= _EXPECTED_STEPS:
-            info = _observed(theta, q, p, data, basis, tail, state, tail_precision)
-            low, ok = cholesky(info)
-        if not ok:
-            info = _expected(theta, q, p, data, grams, tail, state.shrink, tail_precision)
-            low, ok = cholesky(info)
+            near = _observed(theta, q, p, data, basis, tail, state, tail_precision)
+            for share in _SHARES:
+                factor, better = cholesky(near + share * info)
+                if better:
+                    low, ok = factor, True
+                    break
         if not ok:
             return failed
         step = solve(low, state.gradient)

@@ -18,7 +18,7 @@ from jaxtyping import Bool, Float, Int, UInt8
 from scipy.linalg import solve_triangular
 
 from svidag.data import Scaling
-from svidag.mechanisms.flexible import FlexibleMechanism
+from svidag.mechanisms.flexible import FlexibleMechanism, draw_in
 from svidag.mechanisms.flexible_structures import Family, Structure
 from svidag.mechanisms.law import Equations, MechanismLaw, schedule
 from svidag.mechanisms.linear_law import in_table_units
@@ -36,7 +36,7 @@ class FlexibleEquations(Equations):
               + exp(log_scale_j + Σ_i scale_slopes_ij u_i + scale_bends_ij |u_i|) z_j
 
     with z_j from the tilted density of β_j, v the parents in the scale of the fit, and u_i the
-    parents less `centre`, over `spread`, both by node. Location is not the mean where z has one
+    parents less `centre`, over `spread`, both by node, with far values drawn in. Location is not the mean where z has one
     other than 0.
     """
 
@@ -77,7 +77,7 @@ class FlexibleEquations(Equations):
         turns = schedule(self.order, nodes)
 
         def work(s: int) -> None:
-            for j in turns[s][turns[s] >= 0]:
+            for j in turns[s][turns[s] >= 0].tolist():
                 location, log_scale = self.predict(s, j, result[s])
                 z = TiltedDensity(self.beta[s, j]).from_normal(noise[s, :, j])
                 result[s, :, j] = location + np.exp(log_scale) * z
@@ -102,7 +102,7 @@ class FlexibleEquations(Equations):
             if self.scaling is not None:
                 inputs = (x - self.scaling.centre[parents]) / self.scaling.scale[parents]
             location += self.model.hidden_units(inputs, parents) @ self.hidden[s, j]
-        u = (x - self.centre[j, parents]) / self.spread[j, parents]
+        u = draw_in((x - self.centre[j, parents]) / self.spread[j, parents])
         log_scale = self.log_scale[s, j] + u @ self.scale_slopes[s, parents, j]
         return location, log_scale + np.abs(u) @ self.scale_bends[s, parents, j]
 
@@ -224,7 +224,10 @@ def draw_family(
         at, structure = np.flatnonzero(chosen == index), family.structures[index]
         theta = draw_parameters(structure, len(at), normal)
         q = l + 1 + _hidden_size(structure, l)
-        weights[at], hidden[at, : q - l - 1] = theta[:, : l + 1], theta[:, l + 1 : q]
+        weights[at] = theta[:, : l + 1]
+        if structure.linear_part is not None:
+            hidden[at] = theta[:, l + 1 : q]
+            weights[at] -= hidden[at] @ structure.linear_part.T
         log_scale[at] = theta[:, q]
         if structure.varying:
             slopes[at], bends[at] = theta[:, q + 1 : q + 1 + l], theta[:, q + 1 + l : q + 1 + 2 * l]

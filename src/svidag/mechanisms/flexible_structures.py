@@ -46,6 +46,8 @@ class Structure:
         Its log evidence.
     fit
         The joint mode and the information there.
+    linear_part
+        What is taken out of hidden units: their regression on (x_S, 1); None without such units.
     """
 
     location: str
@@ -54,6 +56,7 @@ class Structure:
     precision: float
     evidence: float
     fit: Fit
+    linear_part: Float[np.ndarray, "inputs F"] | None = None
 
 
 @dataclass(frozen=True)
@@ -159,6 +162,8 @@ class Search:
         Counts for all evidences of this location.
     others
         Structures of other locations, fitted before.
+    linear_part
+        As in `Structure`.
     """
 
     location: str
@@ -166,6 +171,7 @@ class Search:
     data: Regression
     added: float = 0.0
     others: tuple[Structure, ...] = ()
+    linear_part: np.ndarray | None = None
     found: list[Structure] = field(default_factory=list)
     fits: int = 0
     failures: int = 0
@@ -178,7 +184,7 @@ class Search:
         exact = value + self.added
         normal = fit(mode, self.data, self._grams, spline_basis(), 1, 1.0)
         self._level = exact - normal.evidence
-        self.found.append(Structure(self.location, False, 0.0, self.precision, exact, normal))
+        self._keep(False, 0.0, exact, normal)
         beta = np.zeros(COEFFICIENTS)
         tilted = self._tilted(np.concatenate([mode, beta]), 1)
         p = u.shape[1]
@@ -229,10 +235,12 @@ class Search:
         self.fits += 1
         self.failures += not best.ok
         if np.isfinite(best.evidence):
-            value = best.evidence + self._level
-            structure = Structure(self.location, p > 1, tail, self.precision, value, best)
-            self.found.append(structure)
+            self._keep(p > 1, tail, best.evidence + self._level, best)
         return best
+
+    def _keep(self, varying: bool, tail: float, evidence: float, fitted: Fit) -> None:
+        place = self.location, varying, tail, self.precision
+        self.found.append(Structure(*place, evidence, fitted, self.linear_part))
 
     def _height(self, theta: np.ndarray, p: int) -> float:
         """−log posterior at a start."""
