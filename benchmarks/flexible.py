@@ -63,7 +63,8 @@ def edges(scores: np.ndarray, m: int) -> np.ndarray:
     """Exact edge probabilities with the default prior."""
     names = tuple(f"x{i}" for i in range(m))
     prior = Prior().bind(names)
-    return np.asarray(OrderLaw.build(parent_weights(scores, prior), prior.required).edge_probabilities())
+    law = OrderLaw.build(parent_weights(scores, prior), prior.required)
+    return np.asarray(law.edge_probabilities())
 
 
 def main() -> None:

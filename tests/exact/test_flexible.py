@@ -1,14 +1,22 @@
 """Flexible mechanisms against quadrature, importance sampling, BGe and known directions."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from scipy.integrate import quad
 from scipy.special import logsumexp
-from scipy.stats import multivariate_t
+from scipy.stats import lognorm, multivariate_t, t
 
 from svidag.exact.orders import OrderLaw, parent_weights
 from svidag.mechanisms.flexible import FlexibleMechanism
-from svidag.mechanisms.flexible_fit import Regression, evaluate, fit, log_prior_constant
+from svidag.mechanisms.flexible_fit import (
+    Regression,
+    _observed,
+    evaluate,
+    fit,
+    log_prior_constant,
+)
 from svidag.mechanisms.flexible_structures import exact_evidence, other_prior
 from svidag.mechanisms.linear import LinearGaussian
 from svidag.mechanisms.residual_density import TiltedDensity, moments, spline_basis
@@ -19,14 +27,14 @@ NAMES = ("a", "b", "c", "d", "e")
 
 
 def regression(y, x, weight=1.0):
-    """A regression with the prior of BGe for m = l + 1 variables, and its Gram matrices."""
-    n, l = x.shape
-    standard = (x - x.mean(axis=0)) / x.std(axis=0) if l else x
-    size = np.abs(standard) - np.abs(standard).mean(axis=0) if l else x
+    """A regression with the prior of BGe, and its Gram matrices."""
+    n, size = x.shape
+    standard = (x - x.mean(axis=0)) / x.std(axis=0) if size else x
+    bends = np.abs(standard) - np.abs(standard).mean(axis=0) if size else x
     inputs = np.column_stack([x, np.ones(n)])
-    u = np.column_stack([np.ones(n), standard, size])
-    precision = np.append(np.full(l, 0.5), 1.0)
-    data = Regression(inputs, u, y, weight, precision, 0.5 * (l + 3), 0.25, 4.0)
+    u = np.column_stack([np.ones(n), standard, bends])
+    precision = np.append(np.full(size, 0.5), 1.0)
+    data = Regression(inputs, u, y, weight, precision, 0.5 * (size + 3), 0.25, 4.0)
     return data, (inputs.T @ inputs, inputs.sum(axis=0), u.T @ u)
 
 
@@ -41,7 +49,7 @@ def noise(kind, n, rng):
 
 
 def importance(found, data, p, tail, draws=20_000, seed=0):
-    """The log evidence by importance sampling from a t distribution around the mode, and its error."""
+    """The log evidence by importance sampling around the mode, and its error."""
     q, precision = data.x.shape[1], tail**-2 if tail else 1.0
     covariance = np.linalg.inv(found.factor @ found.factor.T)
     proposal = multivariate_t(found.theta, covariance, df=7, seed=seed)
@@ -75,7 +83,7 @@ def test_the_density_is_normalised_and_its_moments_are_right(spread):
         def integrand(a):
             return g(np.sinh(a)) * np.exp(log_p(np.sinh(a))) * np.cosh(a)
 
-        return sum(quad(integrand, *ends, limit=200)[0] for ends in zip(edges, edges[1:]))
+        return sum(quad(integrand, *ends, limit=200)[0] for ends in pairwise(edges))
 
     assert expectation(lambda z: 1.0) == pytest.approx(1.0, abs=1e-6)
     assert density.mean == pytest.approx(expectation(lambda z: z), abs=1e-4)
@@ -102,8 +110,6 @@ def test_quantiles_invert_the_density():
 
 @pytest.mark.parametrize("p", [1, 5])
 def test_gradient_and_information_are_derivatives(p):
-    from svidag.mechanisms.flexible_fit import _observed
-
     rng = np.random.default_rng(2)
     x = rng.standard_normal((60, 2))
     data, _ = regression(x @ [1.0, 0.5] + rng.standard_t(3, 60), x)
@@ -134,11 +140,11 @@ def test_the_plain_structure_is_bge(parents):
 
 
 @pytest.mark.parametrize("kind", ["normal", "t3", "lognormal", "uniform"])
-@pytest.mark.parametrize(("l", "varying"), [(0, False), (1, False), (1, True)])
-def test_laplace_evidence_is_close_to_importance_sampling(kind, l, varying):
+@pytest.mark.parametrize(("parents", "varying"), [(0, False), (1, False), (1, True)])
+def test_laplace_evidence_is_close_to_importance_sampling(kind, parents, varying):
     rng = np.random.default_rng(4)
     n = 150
-    x = rng.standard_normal((n, l))
+    x = rng.standard_normal((n, parents))
     y = x.sum(axis=1) + noise(kind, n, rng)
     data, grams = regression((y - y.mean()) / y.std(), x)
     p = data.u.shape[1] if varying else 1
@@ -155,8 +161,6 @@ def test_laplace_evidence_is_close_to_importance_sampling(kind, l, varying):
 
 @pytest.mark.parametrize("kind", ["t3", "lognormal"])
 def test_tails_beyond_the_knots_predict_as_well_as_the_truth(kind):
-    from scipy.stats import lognorm, t
-
     truth = t(3) if kind == "t3" else lognorm(1.0)
     seen, unseen = truth.rvs((2, 4000), random_state=5)
     data, grams = regression(seen, np.zeros((4000, 0)))
@@ -288,6 +292,14 @@ def test_bad_settings_are_named():
         FlexibleMechanism.from_values(x, ("a", "b")).family_scores(
             np.array([0]), np.array([[True, False]])
         )
+
+
+def test_a_node_that_was_always_set_has_no_evidence():
+    x = linear_table("t3", n=40)
+    mask = np.zeros(x.shape, dtype=bool)
+    mask[:, 1] = True
+    model = FlexibleMechanism.from_values(x, NAMES[:4], mask, units=8)
+    assert model.family(1, np.array([0])).evidence == pytest.approx(0.0, abs=1e-9)
 
 
 @pytest.mark.parametrize("rows", [3, 12])

@@ -9,6 +9,7 @@ from svidag.mechanisms.flexible import FlexibleMechanism
 from svidag.mechanisms.flexible_law import FlexibleLaw
 from svidag.mechanisms.linear import LinearGaussian
 from svidag.mechanisms.linear_law import LinearLaw
+from svidag.mechanisms.residual_density import TiltedDensity
 
 NAMES = ("a", "b", "c")
 GRAPH = np.array([[0, 1, 1], [0, 0, 1], [0, 0, 0]], dtype=np.uint8)
@@ -102,8 +103,6 @@ def test_log_likelihood_is_a_density():
     assert np.isfinite(log_scale).all()
     # p(a, b) is the same in all rows: what is left integrates to it.
     first = rows[:1].copy()
-    from svidag.mechanisms.residual_density import TiltedDensity
-
     for s in range(2):
         total = 1.0
         for j in range(2):

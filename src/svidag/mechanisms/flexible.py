@@ -9,10 +9,10 @@ others have the prior that BGe implies,
 
     w | σ ~ N(0, σ² diag(t, …, t, α_μ)⁻¹),    σ² ~ InvGamma(½(a + l + 1), ½ t),
 
-for l parents with a = α_w − m, and more for what BGe does not have: hidden weights N(0, σ²/λ), slopes
-of h N(0, ¼) for standardised x_S, and the prior of the density. Hidden units have their regression
-on (x_S, 1) taken out: they stand for curvature alone, and a strong linear effect costs in a network
-what it costs in BGe.
+for l parents with a = α_w − m, and more for what BGe does not have: hidden weights N(0, σ²/λ),
+slopes of h N(0, ¼) for standardised x_S, and the prior of the density. Hidden units have their
+regression on (x_S, 1) taken out: they stand for curvature alone, and a strong linear effect costs
+in a network what it costs in BGe.
 
 The evidence of a structure is the exact one of its location with constant scale and normal noise,
 plus the difference of two Laplace approximations: that of the structure less that of the
@@ -144,7 +144,7 @@ class FlexibleMechanism:
     def family_scores(
         self, nodes: Int[np.ndarray, " B"], parents: Bool[np.ndarray, "B m"]
     ) -> Float[np.ndarray, " B"]:
-        """f_j(S) for each pair of a node j and a parent set S, given as a row of a Boolean matrix."""
+        """f_j(S) for each pair of a node j and a parent set S, a row of a Boolean matrix."""
         if parents[np.arange(len(nodes)), nodes].any():
             bad = int(nodes[parents[np.arange(len(nodes)), nodes]][0])
             raise ValueError(f"node {bad} is among its own parents")
@@ -197,7 +197,7 @@ class FlexibleMechanism:
         return [(columns, *scale_columns(columns)) for columns in shared]
 
     def scale_moments(self) -> tuple[Float[np.ndarray, "m m"], ...]:
-        """Mean, standard deviation and mean absolute value (standardised) of i for node j, at [j, i].
+        """Mean, standard deviation and mean size of variable i for node j, at [j, i].
 
         What scales are linear in is standardised by the rows that count for the node.
         """
@@ -211,14 +211,14 @@ class FlexibleMechanism:
     def family(self, node: int, parents: Int[np.ndarray, " l"]) -> Family:
         """Fit all structures of a node and a parent set."""
         columns, standard, size = self._columns[self.group[node]]
-        l, n = len(parents), columns.shape[1]
-        y, inputs, u = columns[node], np.ones((n, l + 1)), np.ones((n, 1 + 2 * l))
-        inputs[:, :l] = columns[parents].T
-        u[:, 1 : l + 1], u[:, l + 1 :] = standard[parents].T, size[parents].T
-        search = Search("linear", 0.0, self._regression(inputs, u, y, l, np.zeros(0)))
+        count, n = len(parents), columns.shape[1]
+        y, inputs, u = columns[node], np.ones((n, count + 1)), np.ones((n, 1 + 2 * count))
+        inputs[:, :count] = columns[parents].T
+        u[:, 1 : count + 1], u[:, count + 1 :] = standard[parents].T, size[parents].T
+        search = Search("linear", 0.0, self._regression(inputs, u, y, count, np.zeros(0)))
         search.run()
         searches = [search]
-        if "network" in self.locations and l:
+        if "network" in self.locations and count:
             searches += self._network(parents, inputs, u, y, tuple(search.found))
         return Family(
             tuple(each for search in searches for each in search.found),
@@ -281,6 +281,8 @@ def scale_columns(
     >>> standard.round(2).tolist(), size.round(2).tolist()
     ([[-1.22, 0.0, 1.22]], [[0.41, -0.82, 0.41]])
     """
+    if columns.shape[1] == 0:
+        return columns, columns
     standard = draw_in((columns - columns.mean(axis=1, keepdims=True)) / _spread(columns))
     size = np.abs(standard)
     return standard, size - size.mean(axis=1, keepdims=True)

@@ -8,10 +8,10 @@ the prior is that of a conjugate linear regression, with more for what it does n
 
     w | σ ~ N(0, σ² Λ⁻¹),  σ² ~ InvGamma(k, r),  g_1, g_2, … ~ N(0, γ⁻¹),  β ~ N(0, τ² I).
 
-Parameters are kept in one vector θ = (w, g, β). The mode is found by Fisher scoring: with a constant
-scale one Gram matrix serves all steps, with a varying one its rows are reweighted. The evidence uses
-the observed joint information at the mode, and the expected one where that is not positive definite.
-Every row's log likelihood counts `weight` times.
+Parameters are kept in one vector θ = (w, g, β). The mode is found by Fisher scoring, and by
+Newton's method once near: with a constant scale one Gram matrix serves all steps, with a varying
+one its rows are reweighted. The evidence uses the observed joint information at the mode, and the
+expected one where that is not positive definite. Every row's log likelihood counts `weight` times.
 """
 
 from __future__ import annotations

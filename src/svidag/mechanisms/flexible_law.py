@@ -5,8 +5,9 @@ Given the parent set of a node,
     structure ~ its share of the evidence,
     θ = (w, g, β) | structure ~ N(mode, H⁻¹), H the information at the mode,
 
-independently of all other nodes. A draw of β whose tails cannot be normalised is moved halfway
-towards the mode until they can.
+independently of all other nodes. Where rows say little about a tail, a draw of β may be so heavy
+there that simulated values have no variance, or no density at all; where the mode has a variance
+such a draw is moved halfway towards it until it has one too.
 """
 
 from __future__ import annotations
@@ -22,10 +23,12 @@ from svidag.mechanisms.flexible import FlexibleMechanism, draw_in
 from svidag.mechanisms.flexible_structures import Family, Structure
 from svidag.mechanisms.law import Equations, MechanismLaw, schedule
 from svidag.mechanisms.linear_law import in_table_units
-from svidag.mechanisms.residual_density import COEFFICIENTS, TiltedDensity, moments, spline_basis
+from svidag.mechanisms.residual_density import COEFFICIENTS, TiltedDensity
 from svidag.mechanisms.wide import by_parent_set, on_all_cores
 
 _STREAM = 103  # keeps these draws apart from those of the graphs, which share the seed
+
+_VARIANCE = 3.0  # tails that fall faster than this power have a variance
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,8 +39,8 @@ class FlexibleEquations(Equations):
               + exp(log_scale_j + Σ_i scale_slopes_ij u_i + scale_bends_ij |u_i|) z_j
 
     with z_j from the tilted density of β_j, v the parents in the scale of the fit, and u_i the
-    parents less `centre`, over `spread`, both by node, with far values drawn in. Location is not the mean where z has one
-    other than 0.
+    parents less `centre`, over `spread`, both by node, with far values drawn in. Location is not
+    the mean where z has one other than 0.
     """
 
     graphs: UInt8[np.ndarray, "S m m"]
@@ -153,7 +156,7 @@ class FlexibleLaw(MechanismLaw):
     ) -> FlexibleEquations:
         """Draw structure and θ of every chosen node; a family is fitted once for all graphs."""
         model, shape = self.model, graphs.shape[:2]
-        weights, slopes, bends = np.zeros((3, *graphs.shape))
+        weights, slopes, bends = (np.zeros(graphs.shape) for _ in range(3))
         intercept, log_scale = np.full((2, *shape), np.nan)
         hidden = np.zeros((*shape, len(model.thresholds)))
         beta = np.zeros((*shape, COEFFICIENTS))
@@ -169,7 +172,10 @@ class FlexibleLaw(MechanismLaw):
             intercept[s, j] = drawn.weights[:, -1]
             if len(members):
                 hidden[s, j] = drawn.hidden
-            slopes[s[:, None], members, j], bends[s[:, None], members, j] = drawn.slopes, drawn.bends
+            slopes[s[:, None], members, j], bends[s[:, None], members, j] = (
+                drawn.slopes,
+                drawn.bends,
+            )
             log_scale[s, j] = drawn.log_scale - drawn.bends @ sizes[j, members]
             beta[s, j] = drawn.beta
 
@@ -177,7 +183,7 @@ class FlexibleLaw(MechanismLaw):
         centre, spread = means, spreads
         if self.scaling is not None:
             hidden *= self.scaling.scale[:, None]
-            centre, spread = self.scaling.centre + means * self.scaling.scale, spreads
+            centre = self.scaling.centre + means * self.scaling.scale
             spread = spreads * self.scaling.scale
         weights, intercept, sd = in_table_units(weights, intercept, np.exp(log_scale), self.scaling)
         return FlexibleEquations(
@@ -215,43 +221,50 @@ def draw_family(
     mask = sum(1 << int(i) for i in parents)
     choice, normal = np.random.default_rng([seed, _STREAM, node, mask]).spawn(2)
     chosen = choice.choice(len(family.structures), size=count, p=family.shares)
-    l = len(parents)
-    widest = max(_hidden_size(each, l) for each in family.structures)
-    weights, hidden = np.zeros((count, l + 1)), np.zeros((count, widest))
-    log_scale, slopes, bends = np.zeros(count), np.zeros((count, l)), np.zeros((count, l))
+    size = len(parents)
+    widest = max(_hidden_size(each, size) for each in family.structures)
+    weights, hidden = np.zeros((count, size + 1)), np.zeros((count, widest))
+    log_scale, slopes, bends = np.zeros(count), np.zeros((count, size)), np.zeros((count, size))
     beta = np.zeros((count, COEFFICIENTS))
     for index in np.unique(chosen):
         at, structure = np.flatnonzero(chosen == index), family.structures[index]
         theta = draw_parameters(structure, len(at), normal)
-        q = l + 1 + _hidden_size(structure, l)
-        weights[at] = theta[:, : l + 1]
+        q = size + 1 + _hidden_size(structure, size)
+        weights[at] = theta[:, : size + 1]
         if structure.linear_part is not None:
-            hidden[at] = theta[:, l + 1 : q]
+            hidden[at] = theta[:, size + 1 : q]
             weights[at] -= hidden[at] @ structure.linear_part.T
         log_scale[at] = theta[:, q]
         if structure.varying:
-            slopes[at], bends[at] = theta[:, q + 1 : q + 1 + l], theta[:, q + 1 + l : q + 1 + 2 * l]
+            slopes[at] = theta[:, q + 1 : q + 1 + size]
+            bends[at] = theta[:, q + 1 + size : q + 1 + 2 * size]
         if structure.tail:
             beta[at] = theta[:, -COEFFICIENTS:]
     return FamilyDraws(weights, hidden if widest else 0.0, log_scale, slopes, bends, beta)
 
 
-def _hidden_size(structure: Structure, l: int) -> int:
+def _hidden_size(structure: Structure, size: int) -> int:
     """How many hidden weights a structure has."""
-    others = l + 2 + 2 * l * structure.varying + COEFFICIENTS * (structure.tail > 0)
+    others = size + 2 + 2 * size * structure.varying + COEFFICIENTS * (structure.tail > 0)
     return len(structure.fit.theta) - others
 
 
 def draw_parameters(
     structure: Structure, count: int, generator: np.random.Generator
 ) -> Float[np.ndarray, "c d"]:
-    """θ ~ N(mode, H⁻¹), moved towards the mode where its density has no normaliser."""
+    """θ ~ N(mode, H⁻¹), moved towards the mode where the tails of its density are too heavy."""
     mode, factor = structure.fit.theta, structure.fit.factor
     noise = generator.standard_normal((len(mode), count))
     away = solve_triangular(factor, noise, lower=True, trans=1, check_finite=False).T
     if structure.tail:
-        basis = spline_basis()
+        beta = mode[-COEFFICIENTS:]
+        least = np.minimum(_VARIANCE, 0.9 * np.array(TiltedDensity(beta).decays))
         for row in away:
-            while not moments(mode[-COEFFICIENTS:] + row[-COEFFICIENTS:], basis).feasible:
+            while not _proper(beta + row[-COEFFICIENTS:], least):
                 row *= 0.5
     return mode + away
+
+
+def _proper(beta: Float[np.ndarray, " K"], least: Float[np.ndarray, " 2"]) -> bool:
+    """Whether both tails fall at least so fast."""
+    return bool((np.array(TiltedDensity(beta).decays) >= least).all())

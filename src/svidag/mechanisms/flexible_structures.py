@@ -28,6 +28,10 @@ CLOSE = 12.0
 """A prior scale is left out when the fit with another puts it so far below the best."""
 
 
+FEWEST_ROWS = 10
+"""With fewer rows only the plainest scale and noise count."""
+
+
 @dataclass(frozen=True)
 class Structure:
     """One choice of location, scale and noise for a family, with its fit.
@@ -70,8 +74,8 @@ class Family:
     locations
         How many locations were allowed.
     fits, failures
-        Fits tried, and those among them that did not converge. A failed fit counts with the evidence
-        of where it ended, which is too low, or not at all where there is none.
+        Fits tried, and those among them that did not converge. A failed fit counts with the
+        evidence of where it ended, which is too low, or not at all where there is none.
     """
 
     structures: tuple[Structure, ...]
@@ -183,15 +187,20 @@ class Search:
         value, mode = exact_evidence(self.data)
         exact = value + self.added
         normal = fit(mode, self.data, self._grams, spline_basis(), 1, 1.0)
-        self._level = exact - normal.evidence
         self._keep(False, 0.0, exact, normal)
+        if len(self.data.y) < FEWEST_ROWS:
+            return
+        if not normal.ok:  # nothing to compare others with: the exact evidence alone counts
+            self.fits, self.failures = 1, 1
+            return
+        self._level = exact - normal.evidence
         beta = np.zeros(COEFFICIENTS)
         tilted = self._tilted(np.concatenate([mode, beta]), 1)
         p = u.shape[1]
-        if p == 1 or not self._promising(True, 0.0):
+        if p == 1:
             return
         varying = self._attempt([np.concatenate([mode, np.zeros(p - 1)])], p, 0.0)
-        if self._promising(True, TAIL_SCALES[0]):
+        if self._promising():
             q = x.shape[1]
             constant = np.concatenate([tilted[: q + 1], np.zeros(p - 1), tilted[q + 1 :]])
             starts = [constant, np.concatenate([varying.theta, beta])]
@@ -248,17 +257,10 @@ class Search:
         tail = moments(theta[q + p :], basis)
         return evaluate(theta, q, p, self.data, basis, tail, TAIL_SCALES[0] ** -2).value
 
-    def _promising(self, varying: bool, tail: float) -> bool:
-        """Whether gains of other structures, added up, come within reach of the best.
-
-        A structure is predicted from one with the same location and one with its scale and noise
-        under another location; with none such, from the gains of scale and of noise by themselves.
-        """
-        plain = self.found[0].evidence
-        if not tail:
-            return True
-        alone = [each.evidence for each in self.found if each.varying == varying and not each.tail]
+    def _promising(self) -> bool:
+        """Whether the gains of varying scale and of tilted noise, added up, come within reach."""
+        scale = [each.evidence for each in self.found if each.varying and not each.tail]
         noise = [each.evidence for each in self.found if not each.varying and each.tail]
-        if not alone or not noise:
+        if not scale or not noise:
             return True
-        return max(alone) + max(noise) - plain > self.best - REACH
+        return max(scale) + max(noise) - self.found[0].evidence > self.best - REACH

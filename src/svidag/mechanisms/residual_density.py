@@ -10,8 +10,8 @@ for c = 4 no table can tell from a normal density. κ < −1 is needed for a den
 keeps a fit away from that border.
 
 Constant, shift and scale belong to the regression and not to the noise: every φ_k is orthogonal to
-1, z and z² − 1 under N(z). The prior of s = Σ_k β_k φ_k is white noise in s''(a)/cosh 2a, the change
-of curvature relative to that of the normal density, with a standard deviation τ; the φ_k are
+1, z and z² − 1 under N(z). The prior of s = Σ_k β_k φ_k is white noise in s''(a)/cosh 2a, the
+change of curvature relative to that of the normal density, with a standard deviation τ; the φ_k are
 scaled so that this says β ~ N(0, τ² I).
 """
 
