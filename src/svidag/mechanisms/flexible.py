@@ -80,7 +80,7 @@ class FlexibleMechanism:
     --------
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
-    >>> x = rng.laplace(size=(400, 2))
+    >>> x = rng.laplace(size=(1500, 2))
     >>> x[:, 1] += x[:, 0]
     >>> model = FlexibleMechanism.from_values(x, ("a", "b"), locations=("linear",))
     >>> tables = model.score_tables()

@@ -24,6 +24,9 @@ TAIL_SCALES = (1.0, 3.0, 10.0)
 REACH = 30.0
 """A structure is left out when others with one choice in common put it so far below the best."""
 
+WIDE = 20.0
+"""The same for a varying scale under a network, which a linear location tells more reliably."""
+
 CLOSE = 12.0
 """A prior scale is left out when the fit with another puts it so far below the best."""
 
@@ -197,7 +200,7 @@ class Search:
         beta = np.zeros(COEFFICIENTS)
         tilted = self._tilted(np.concatenate([mode, beta]), 1)
         p = u.shape[1]
-        if p == 1:
+        if p == 1 or not self._scale_may_vary():
             return
         varying = self._attempt([np.concatenate([mode, np.zeros(p - 1)])], p, 0.0)
         if self._promising():
@@ -256,6 +259,15 @@ class Search:
         basis, q = spline_basis(), self.data.x.shape[1]
         tail = moments(theta[q + p :], basis)
         return evaluate(theta, q, p, self.data, basis, tail, TAIL_SCALES[0] ** -2).value
+
+    def _scale_may_vary(self) -> bool:
+        """Whether a varying scale comes within reach if it gains what it gains elsewhere."""
+        varying = [each.evidence for each in self.others if each.varying]
+        constant = [each.evidence for each in self.others if not each.varying]
+        if not varying or not constant:
+            return True
+        own = max(each.evidence for each in self.found)
+        return own + max(varying) - max(constant) > self.best - WIDE
 
     def _promising(self) -> bool:
         """Whether the gains of varying scale and of tilted noise, added up, come within reach."""
