@@ -48,7 +48,7 @@ SCALE_PRECISION = 4.0
 HIDDEN_PRECISIONS = (1 / 16, 1 / 4, 1.0)
 """Prior precisions λ of hidden weights, relative to the noise: equally likely beforehand."""
 
-_FAR = 3.0  # standard deviations from which on parents count less for the scale
+_FAR = 30.0  # standard deviations from which on parents count less for the scale
 
 LOCATIONS = ("linear", "network")
 
@@ -289,15 +289,15 @@ def scale_columns(
 
 
 def draw_in(u: Float[np.ndarray, "*rows"]) -> Float[np.ndarray, "*rows"]:
-    """u up to |u| = 3, and ±3 (1 + log(|u|/3)) beyond.
+    """u up to |u| = 30, and ±30 (1 + log(|u|/30)) beyond.
 
     A scale that is exponential in u gives single far values of a heavy-tailed parent all the say;
     so it is a power of u there.
 
     Examples
     --------
-    >>> draw_in(np.array([-1.0, 3.0, 30.0])).round(2).tolist()
-    [-1.0, 3.0, 9.91]
+    >>> draw_in(np.array([-1.0, 30.0, 300.0])).round(2).tolist()
+    [-1.0, 30.0, 99.08]
     """
     far = np.maximum(np.abs(u) / _FAR, 1.0)
     return u / far * (1 + np.log(far))
