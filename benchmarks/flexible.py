@@ -13,7 +13,7 @@ import time
 
 import numpy as np
 
-from svidag.exact.orders import OrderLaw, parent_weights
+from svidag.exact.orders import ExactOrders, parent_weights
 from svidag.graph import random_dag, topological_order
 from svidag.mechanisms.flexible import FlexibleMechanism
 from svidag.prior import Prior
@@ -63,8 +63,8 @@ def edges(scores: np.ndarray, m: int) -> np.ndarray:
     """Exact edge probabilities with the default prior."""
     names = tuple(f"x{i}" for i in range(m))
     prior = Prior().bind(names)
-    law = OrderLaw.build(parent_weights(scores, prior), prior.required)
-    return np.asarray(law.edge_probabilities())
+    exact = ExactOrders.build(parent_weights(scores, prior), prior.required)
+    return np.asarray(exact.edge_probabilities())
 
 
 def main() -> None:

@@ -8,7 +8,7 @@ from scipy.integrate import quad
 from scipy.special import logsumexp
 from scipy.stats import lognorm, multivariate_t, t
 
-from svidag.exact.orders import OrderLaw, parent_weights
+from svidag.exact.orders import ExactOrders, parent_weights
 from svidag.mechanisms.flexible import FlexibleMechanism
 from svidag.mechanisms.flexible_fit import (
     Regression,
@@ -193,7 +193,7 @@ def linear_table(kind, m=4, n=600, seed=0):
 
 def edges(scores):
     prior = Prior().bind(NAMES[: len(scores)])
-    return OrderLaw.build(parent_weights(scores, prior), prior.required).edge_probabilities()
+    return ExactOrders.build(parent_weights(scores, prior), prior.required).edge_probabilities()
 
 
 @pytest.mark.parametrize("seed", range(3))

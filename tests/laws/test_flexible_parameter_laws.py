@@ -6,9 +6,9 @@ from scipy.stats import ks_2samp, skew
 
 from svidag.data import Scaling
 from svidag.mechanisms.flexible import FlexibleMechanism
-from svidag.mechanisms.flexible_law import FlexibleLaw
+from svidag.mechanisms.flexible_parameters import FlexibleParameters
 from svidag.mechanisms.linear import LinearGaussian
-from svidag.mechanisms.linear_law import LinearLaw
+from svidag.mechanisms.linear_parameters import LinearParameters
 from svidag.mechanisms.residual_density import TiltedDensity
 
 NAMES = ("a", "b", "c")
@@ -29,7 +29,7 @@ def fitted(values, locations=("linear", "network"), **settings):
     model = FlexibleMechanism.from_values(
         scaling.apply(values), NAMES, locations=locations, units=20, **settings
     )
-    return FlexibleLaw(model, scaling)
+    return FlexibleParameters(model, scaling)
 
 
 def repeated(draws):
@@ -37,8 +37,8 @@ def repeated(draws):
 
 
 def test_parameters_have_their_shapes_and_repeat_with_the_seed():
-    law = fitted(table())
-    first, again = (law.parameters(GRAPH, n=5, seed=3) for _ in range(2))
+    distribution = fitted(table())
+    first, again = (distribution.parameters(GRAPH, n=5, seed=3) for _ in range(2))
     shapes = {name: found.shape for name, found in first.items()}
     assert shapes["weights"] == (5, 3, 3)
     assert shapes["hidden"] == (5, 3, 20)
@@ -52,7 +52,7 @@ def test_gaussian_data_give_the_draws_of_linear_mechanisms():
     x = rng.standard_normal((500, 3)) @ np.array([[1.0, 0.5, 1.0], [0, 1, 0.5], [0, 0, 1]])
     flexible = fitted(x, locations=("linear",)).parameters(GRAPH, n=2000, seed=0)
     scaling = Scaling(x.mean(axis=0), x.std(axis=0))
-    plain = LinearLaw(LinearGaussian.from_values(scaling.apply(x)), scaling)
+    plain = LinearParameters(LinearGaussian.from_values(scaling.apply(x)), scaling)
     linear = plain.parameters(GRAPH, n=2000, seed=0)
     for name in ("weights", "intercept"):
         np.testing.assert_allclose(flexible[name].mean(0), linear[name].mean(0), atol=0.02)
@@ -88,7 +88,7 @@ def test_held_out_rows_are_predicted_better_than_by_linear_mechanisms():
     values, further = table(1000, seed=3), table(500, seed=4)
     flexible = fitted(values).log_likelihood(repeated(20), further, seed=0)
     scaling = Scaling(values.mean(axis=0), values.std(axis=0))
-    plain = LinearLaw(LinearGaussian.from_values(scaling.apply(values)), scaling)
+    plain = LinearParameters(LinearGaussian.from_values(scaling.apply(values)), scaling)
     linear = plain.log_likelihood(repeated(20), further, seed=0)
     assert flexible.mean() > linear.mean() + 0.5
 

@@ -21,12 +21,11 @@ from scipy.linalg import solve_triangular
 from svidag.data import Scaling
 from svidag.mechanisms.flexible import FlexibleMechanism, draw_in
 from svidag.mechanisms.flexible_structures import Family, Structure
-from svidag.mechanisms.law import Equations, MechanismLaw, schedule
-from svidag.mechanisms.linear_law import in_table_units
+from svidag.mechanisms.equations import Equations, ParameterDistribution, schedule
+from svidag.mechanisms.linear_parameters import in_table_units
 from svidag.mechanisms.residual_density import COEFFICIENTS, TiltedDensity
 from svidag.mechanisms.wide import by_parent_set, on_all_cores
-
-_STREAM = 103  # keeps these draws apart from those of the graphs, which share the seed
+from svidag.run.streams import Stream, generator
 
 _VARIANCE = 3.0  # tails that fall faster than this power have a variance
 
@@ -111,7 +110,7 @@ class FlexibleEquations(Equations):
 
 
 @dataclass(frozen=True, eq=False)
-class FlexibleLaw(MechanismLaw):
+class FlexibleParameters(ParameterDistribution):
     """p(location, scale, noise density | A, D) of flexible mechanisms.
 
     Attributes
@@ -128,8 +127,8 @@ class FlexibleLaw(MechanismLaw):
     >>> x = rng.exponential(size=(500, 2))
     >>> x[:, 1] += 2 * x[:, 0]
     >>> model = FlexibleMechanism.from_values(x, ("a", "b"), locations=("linear",))
-    >>> law = FlexibleLaw(model, scaling=None)
-    >>> drawn = law.parameters(np.array([[0, 1], [0, 0]], dtype=np.uint8), n=50, seed=0)
+    >>> distribution = FlexibleParameters(model, scaling=None)
+    >>> drawn = distribution.parameters(np.array([[0, 1], [0, 0]], dtype=np.uint8), n=50, seed=0)
     >>> round(float(drawn["weights"][:, 0, 1].mean()), 1)
     2.0
     """
@@ -219,7 +218,7 @@ def draw_family(
 ) -> FamilyDraws:
     """Draw the structure of a family by its share, and its parameters around the mode."""
     mask = sum(1 << int(i) for i in parents)
-    choice, normal = np.random.default_rng([seed, _STREAM, node, mask]).spawn(2)
+    choice, normal = generator(seed, Stream.PARAMETERS, node, mask).spawn(2)
     chosen = choice.choice(len(family.structures), size=count, p=family.shares)
     size = len(parents)
     widest = max(_hidden_size(each, size) for each in family.structures)
