@@ -12,7 +12,8 @@ others have the prior that BGe implies,
 for l parents with a = α_w − m, and more for what BGe does not have: hidden weights N(0, σ²/λ),
 slopes of h N(0, ¼) for standardised x_S, and the prior of the density. Hidden units have their
 regression on (x_S, 1) taken out: they stand for curvature alone, and a strong linear effect costs
-in a network what it costs in BGe.
+in a network what it costs in BGe. Of the units the main axes over the rows are kept, for in other
+directions the rows say next to nothing.
 
 The evidence of a structure is the exact one of its location with constant scale and normal noise,
 plus the difference of two Laplace approximations: that of the structure less that of the
@@ -47,6 +48,12 @@ SCALE_PRECISION = 4.0
 
 HIDDEN_PRECISIONS = (1 / 16, 1 / 4, 1.0)
 """Prior precisions λ of hidden weights, relative to the noise: equally likely beforehand."""
+
+MOST_CURVES = 24
+"""Main axes of the hidden units that count: fits take time with their square."""
+
+NEGLIGIBLE = 0.1
+"""Axes whose sum of squares is below this share of the least λ are left out."""
 
 _FAR = 30.0  # standard deviations from which on parents count less for the scale
 
@@ -233,12 +240,10 @@ class FlexibleMechanism:
         λ of the flexible structures is that with the highest evidence for normal noise; what the
         average over λ has more or less counts for them too.
         """
-        units = self.hidden_units(inputs[:, :-1], parents)
-        linear_part = np.linalg.lstsq(inputs, units, rcond=None)[0]
-        wide = np.column_stack([inputs, units - inputs @ linear_part])
+        wide, rotation, linear_part = self._curves(inputs, parents)
         choices = []
         for precision in HIDDEN_PRECISIONS:
-            hidden = np.full(len(self.thresholds), precision)
+            hidden = np.full(rotation.shape[1], precision)
             data = self._regression(wide, u, y, len(parents), hidden)
             choices.append((exact_evidence(data)[0], precision, data))
         values = np.array([value for value, _, _ in choices])
@@ -246,9 +251,25 @@ class FlexibleMechanism:
         if not average > linear[0].evidence - REACH:
             return []
         value, precision, data = choices[int(np.argmax(values))]
-        search = Search("network", precision, data, float(average - value), linear, linear_part)
+        added = float(average - value)
+        search = Search("network", precision, data, added, linear, linear_part, rotation)
         search.run()
         return [search]
+
+    def _curves(self, inputs, parents):
+        """Inputs and hidden units without their linear part, the latter along their main axes.
+
+        A prior that is the same in all directions is so after a rotation. Directions in which the
+        rows hardly differ say nothing: their weights keep the prior and their evidence is 1.
+        """
+        units = self.hidden_units(inputs[:, :-1], parents)
+        linear_part = np.linalg.lstsq(inputs, units, rcond=None)[0]
+        units -= inputs @ linear_part
+        size, axes = np.linalg.eigh(units.T @ units)
+        least = NEGLIGIBLE * min(HIDDEN_PRECISIONS) / self.weight
+        kept = min(MOST_CURVES, max(1, int((size > least).sum())))
+        rotation = np.ascontiguousarray(axes[:, ::-1][:, :kept])
+        return np.column_stack([inputs, units @ rotation]), rotation, linear_part
 
     def hidden_units(
         self, x: Float[np.ndarray, "n l"], parents: Int[np.ndarray, " l"]

@@ -221,7 +221,8 @@ def draw_family(
     choice, normal = generator(seed, Stream.PARAMETERS, node, mask).spawn(2)
     chosen = choice.choice(len(family.structures), size=count, p=family.shares)
     size = len(parents)
-    widest = max(_hidden_size(each, size) for each in family.structures)
+    rotations = [each.rotation for each in family.structures if each.rotation is not None]
+    widest = len(rotations[0]) if rotations else 0
     weights, hidden = np.zeros((count, size + 1)), np.zeros((count, widest))
     log_scale, slopes, bends = np.zeros(count), np.zeros((count, size)), np.zeros((count, size))
     beta = np.zeros((count, COEFFICIENTS))
@@ -230,8 +231,8 @@ def draw_family(
         theta = draw_parameters(structure, len(at), normal)
         q = size + 1 + _hidden_size(structure, size)
         weights[at] = theta[:, : size + 1]
-        if structure.linear_part is not None:
-            hidden[at] = theta[:, size + 1 : q]
+        if structure.linear_part is not None and structure.rotation is not None:
+            hidden[at] = theta[:, size + 1 : q] @ structure.rotation.T
             weights[at] -= hidden[at] @ structure.linear_part.T
         log_scale[at] = theta[:, q]
         if structure.varying:

@@ -55,6 +55,8 @@ class Structure:
         The joint mode and the information there.
     linear_part
         What is taken out of hidden units: their regression on (x_S, 1); None without such units.
+    rotation
+        The axes of hidden units that have weights.
     """
 
     location: str
@@ -64,6 +66,7 @@ class Structure:
     evidence: float
     fit: Fit
     linear_part: Float[np.ndarray, "inputs F"] | None = None
+    rotation: Float[np.ndarray, "F axes"] | None = None
 
 
 @dataclass(frozen=True)
@@ -169,7 +172,7 @@ class Search:
         Counts for all evidences of this location.
     others
         Structures of other locations, fitted before.
-    linear_part
+    linear_part, rotation
         As in `Structure`.
     """
 
@@ -179,6 +182,7 @@ class Search:
     added: float = 0.0
     others: tuple[Structure, ...] = ()
     linear_part: np.ndarray | None = None
+    rotation: np.ndarray | None = None
     found: list[Structure] = field(default_factory=list)
     fits: int = 0
     failures: int = 0
@@ -252,7 +256,7 @@ class Search:
 
     def _keep(self, varying: bool, tail: float, evidence: float, fitted: Fit) -> None:
         place = self.location, varying, tail, self.precision
-        self.found.append(Structure(*place, evidence, fitted, self.linear_part))
+        self.found.append(Structure(*place, evidence, fitted, self.linear_part, self.rotation))
 
     def _height(self, theta: np.ndarray, p: int) -> float:
         """−log posterior at a start."""
