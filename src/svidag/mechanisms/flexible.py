@@ -2,7 +2,7 @@
 
     x_j = f(x_S) + exp(h(x_S)) z
 
-with f linear or a wide network, h constant or linear in (x_S, |x_S|), and z standard normal or from
+with f linear or a wide network, h constant or linear in (x_S, |x_S|) above a floor, and z standard normal or from
 the tilted density of :mod:`svidag.mechanisms.residual_density` with one of three prior scales. A
 choice of each is a structure. The structure linear, constant, normal is BGe, to the last digit; all
 others have the prior that BGe implies,
@@ -38,7 +38,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from svidag.data import row_groups
-from svidag.mechanisms.flexible_fit import Regression
+from svidag.mechanisms.flexible_fit import SCALE_FLOOR, Regression
 from svidag.mechanisms.flexible_structures import REACH, Family, Search, exact_evidence
 from svidag.mechanisms.linear import LinearGaussian
 from svidag.mechanisms.wide import even_thresholds, named_directions, on_all_cores
@@ -307,6 +307,17 @@ def scale_columns(
     standard = draw_in((columns - columns.mean(axis=1, keepdims=True)) / _spread(columns))
     size = np.abs(standard)
     return standard, size - size.mean(axis=1, keepdims=True)
+
+
+def floored(h: Float[np.ndarray, "*rows"]) -> Float[np.ndarray, "*rows"]:
+    """s(h), the log scale relative to that at h = 0: h with a floor.
+
+    Examples
+    --------
+    >>> floored(np.array([-20.0, 0.0, 2.0])).round(2).tolist()
+    [-3.93, 0.0, 1.98]
+    """
+    return np.logaddexp(h, np.log(SCALE_FLOOR)) - np.log1p(SCALE_FLOOR)
 
 
 def draw_in(u: Float[np.ndarray, "*rows"]) -> Float[np.ndarray, "*rows"]:

@@ -2,9 +2,11 @@
 
 For n rows with location features x_i (q of them), scale features u_i (the first is 1) and
 
-    y_i = wᵀ x_i + exp(η_i) z_i,    η_i = gᵀ u_i,    z_i ~ p(z | β),    σ = exp(g_0),
+    y_i = wᵀ x_i + exp(η_i) z_i,    η_i = g_0 + s(h_i),    z_i ~ p(z | β),    σ = exp(g_0),
 
-the prior is that of a conjugate linear regression, with more for what it does not have:
+with h_i = g_1 u_i1 + g_2 u_i2 + … and s(h) = log((exp h + ε)/(1 + ε)): a scale may grow without
+bound, but not fall below ε σ. Without that floor it would run to zero at a single far-out row that
+the location passes through. The prior is that of a conjugate linear regression, with more for what it does not have:
 
     w | σ ~ N(0, σ² Λ⁻¹),  σ² ~ InvGamma(k, r),  g_1, g_2, … ~ N(0, γ⁻¹),  β ~ N(0, τ² I).
 
@@ -35,6 +37,9 @@ _SHARES = (0.0, 0.3, 1.0)  # of the expected information, added where the observ
 _STEEP = 0.7  # a step that gains this share of a straight line's gain may be too short
 _HALVINGS = 12  # of a step that does not gain
 _LOG_TWO_PI = float(np.log(2 * np.pi))
+
+SCALE_FLOOR = 0.02
+"""ε: the least scale, relative to that where h is 0."""
 
 _compiled = numba.njit(nogil=True, cache=True, error_model="numpy")
 
@@ -178,28 +183,34 @@ def log_prior_constant(q, p, tails, data, tail_precision):
 
 
 class State(NamedTuple):
-    """The rows at one θ: −log posterior, its gradient, and ψ, ψ' and the scales behind them."""
+    """The rows at one θ: −log posterior, its gradient, ψ, ψ', and exp(−η) and s'(h) behind them."""
 
     finite: bool
     value: float
     gradient: np.ndarray
     z: np.ndarray
     shrink: np.ndarray
+    bend: np.ndarray
     first: np.ndarray
     second: np.ndarray
 
 
 @no_type_check
 @_compiled
-def _residuals(theta, q, p, data, z, shrink):
-    """z_i and exp(−η_i) of every row; Σ η_i."""
+def _residuals(theta, q, p, data, z, shrink, bend):
+    """z_i, exp(−η_i) and s'(h_i) of every row; Σ η_i."""
     total = 0.0
     for n in range(len(data.y)):
-        left, eta = data.y[n], 0.0
+        left, h, eta = data.y[n], 0.0, theta[q]
         for i in range(q):
             left -= data.x[n, i] * theta[i]
-        for i in range(p):
-            eta += data.u[n, i] * theta[q + i]
+        for i in range(1, p):
+            h += data.u[n, i] * theta[q + i]
+        bend[n] = 1.0
+        if p > 1:
+            over = SCALE_FLOOR * np.exp(-h)
+            eta += h + np.log1p(over) - np.log1p(SCALE_FLOOR)
+            bend[n] = 1 / (1 + over)
         shrink[n] = np.exp(-eta)
         z[n] = left * shrink[n]
         total += eta
@@ -238,19 +249,21 @@ def evaluate(theta, q, p, data, basis, tail, tail_precision):
     """Residuals, likelihood and gradient at θ; `tail` holds the density's moments there."""
     n, c = len(data.y), data.weight
     z, shrink, first, second = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
+    bend = np.empty(n)
     gradient = np.empty(len(theta))
     value = _prior(theta, q, p, data, tail_precision, gradient)
-    eta = _residuals(theta, q, p, data, z, shrink)
+    eta = _residuals(theta, q, p, data, z, shrink, bend)
     split = q + p
     density = _density(z, theta[split:], basis, tail, c, first, second, gradient[split:])
     for i in range(n):
         score, moved = c * first[i] * shrink[i], c * (1 + first[i] * z[i])
         for j in range(q):
             gradient[j] += score * data.x[i, j]
-        for j in range(p):
-            gradient[q + j] += moved * data.u[i, j]
+        gradient[q] += moved
+        for j in range(1, p):
+            gradient[q + j] += moved * bend[i] * data.u[i, j]
     value -= c * (density - eta)
-    return State(np.isfinite(value), value, gradient, z, shrink, first, second)
+    return State(np.isfinite(value), value, gradient, z, shrink, bend, first, second)
 
 
 @no_type_check
@@ -269,9 +282,21 @@ def _add_products(info, at, a, weights, b):
 
 @no_type_check
 @_compiled
-def _expected(theta, q, p, data, grams, tail, shrink, tail_precision):
+def _scale_slopes(data, p, bend):
+    """dη_i/dg of every row."""
+    slopes = np.ones((len(bend), p))
+    for i in range(len(bend)):
+        for j in range(1, p):
+            slopes[i, j] = bend[i] * data.u[i, j]
+    return slopes
+
+
+@no_type_check
+@_compiled
+def _expected(theta, q, p, data, grams, tail, state, tail_precision):
     """Fisher information of the fitted model and of the prior, above the diagonal."""
     d, n, c = len(theta), len(data.y), data.weight
+    shrink, products = state.shrink, grams[2]
     shift, mixed, scale = tail.informations
     info, sums = np.zeros((d, d)), np.zeros(q)
     if p == 1:
@@ -288,15 +313,17 @@ def _expected(theta, q, p, data, grams, tail, shrink, tail_precision):
             for j in range(q):
                 sums[j] += c * shrink[i] * data.x[i, j]
         _add_products(info, (0, 0), data.x, doubled, data.x)
-        _add_products(info, (0, q), data.x, weights, data.u)
+        u = _scale_slopes(data, p, state.bend)
+        _add_products(info, (0, q), data.x, weights, u)
+        products = u.T @ u
     for i in range(p):
         for j in range(i, p):
-            info[q + i, q + j] = c * scale * grams[2][i, j]
+            info[q + i, q + j] = c * scale * products[i, j]
     for j in range(d - q - p):
         for i in range(q):
             info[i, q + p + j] = tail.phi_shift[j] * sums[i]
         for i in range(p):
-            info[q + i, q + p + j] = c * tail.phi_scale[j] * grams[2][0, i]
+            info[q + i, q + p + j] = c * tail.phi_scale[j] * products[0, i]
         for i in range(j + 1):
             info[q + p + i, q + p + j] = c * n * tail.covariance[i, j]
     _add_prior_information(info, theta, q, p, data, tail_precision)
@@ -317,9 +344,15 @@ def _observed(theta, q, p, data, basis, tail, state, tail_precision):
         scale[i] = -c * state.z[i] * turned
         shrink[i], z[i] = c * s, c * state.z[i]
     _add_products(info, (0, 0), data.x, both, data.x)
-    u = data.u if p > 1 else np.ones((n, 1))
+    u = _scale_slopes(data, p, state.bend)
     _add_products(info, (0, q), data.x, mixed, u)
     _add_products(info, (q, q), u, scale, u)
+    for row in range(n if p > 1 else 0):
+        bend = state.bend[row]
+        curved = c * (1 + state.first[row] * state.z[row]) * bend * (1 - bend)
+        for i in range(1, p):
+            for j in range(i, p):
+                info[q + i, q + j] += curved * data.u[row, i] * data.u[row, j]
     tails = d - q - p
     if tails:
         slopes = basis_slopes(state.z, basis.pieces)
@@ -350,7 +383,7 @@ def fit(start, data, grams, basis, p, tail_precision):
         return failed
     converged, steps = False, 0
     while steps < MOST_STEPS and not converged:
-        info = _expected(theta, q, p, data, grams, tail, state.shrink, tail_precision)
+        info = _expected(theta, q, p, data, grams, tail, state, tail_precision)
         low, ok = cholesky(info)
         if steps >= _EXPECTED_STEPS:
             near = _observed(theta, q, p, data, basis, tail, state, tail_precision)
@@ -395,7 +428,7 @@ def fit(start, data, grams, basis, p, tail_precision):
         converged = converged or gain < 100 * TOLERANCE
         value += 0.5 * min(gain, 0.1)  # what one more step would gain
     else:
-        info = _expected(theta, q, p, data, grams, tail, state.shrink, tail_precision)
+        info = _expected(theta, q, p, data, grams, tail, state, tail_precision)
         low, ok = cholesky(info)
     volume = 0.0
     for i in range(len(low)):

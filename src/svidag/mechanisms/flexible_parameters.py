@@ -19,7 +19,7 @@ from jaxtyping import Bool, Float, Int, UInt8
 from scipy.linalg import solve_triangular
 
 from svidag.data import Scaling
-from svidag.mechanisms.flexible import FlexibleMechanism, draw_in
+from svidag.mechanisms.flexible import FlexibleMechanism, draw_in, floored
 from svidag.mechanisms.flexible_structures import Family, Structure
 from svidag.mechanisms.equations import Equations, ParameterDistribution, schedule
 from svidag.mechanisms.linear_parameters import in_table_units
@@ -35,11 +35,11 @@ class FlexibleEquations(Equations):
     """Location, scale and noise of every node, for every graph, in the units of the table.
 
         x_j = intercept_j + Σ_i weights_ij x_i + Σ_k hidden_jk max(0, d_kᵀ v − t_k)
-              + exp(log_scale_j + Σ_i scale_slopes_ij u_i + scale_bends_ij |u_i|) z_j
+              + exp(log_scale_j + s(Σ_i scale_slopes_ij u_i + scale_bends_ij (|u_i| − size_i))) z_j
 
-    with z_j from the tilted density of β_j, v the parents in the scale of the fit, and u_i the
-    parents less `centre`, over `spread`, both by node, with far values drawn in. Location is not
-    the mean where z has one other than 0.
+    with z_j from the tilted density of β_j, v the parents in the scale of the fit, u_i the parents
+    less `centre`, over `spread`, with far values drawn in, all by node, and s the floor under the
+    scale. Location is not the mean where z has one other than 0.
     """
 
     graphs: UInt8[np.ndarray, "S m m"]
@@ -53,6 +53,7 @@ class FlexibleEquations(Equations):
     model: FlexibleMechanism
     centre: Float[np.ndarray, "m m"]
     spread: Float[np.ndarray, "m m"]
+    size: Float[np.ndarray, "m m"]
     scaling: Scaling | None
 
     def log_likelihood(self, rows: Float[np.ndarray, "N m"]) -> Float[np.ndarray, "S N"]:
@@ -105,8 +106,9 @@ class FlexibleEquations(Equations):
                 inputs = (x - self.scaling.centre[parents]) / self.scaling.scale[parents]
             location += self.model.hidden_units(inputs, parents) @ self.hidden[s, j]
         u = draw_in((x - self.centre[j, parents]) / self.spread[j, parents])
-        log_scale = self.log_scale[s, j] + u @ self.scale_slopes[s, parents, j]
-        return location, log_scale + np.abs(u) @ self.scale_bends[s, parents, j]
+        h = u @ self.scale_slopes[s, parents, j]
+        h += (np.abs(u) - self.size[j, parents]) @ self.scale_bends[s, parents, j]
+        return location, self.log_scale[s, j] + floored(h)
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,7 +177,7 @@ class FlexibleParameters(ParameterDistribution):
                 drawn.slopes,
                 drawn.bends,
             )
-            log_scale[s, j] = drawn.log_scale - drawn.bends @ sizes[j, members]
+            log_scale[s, j] = drawn.log_scale
             beta[s, j] = drawn.beta
 
         on_all_cores(work, by_parent_set(targets, parents))
@@ -197,6 +199,7 @@ class FlexibleParameters(ParameterDistribution):
             model,
             centre,
             spread,
+            sizes,
             self.scaling,
         )
 
