@@ -19,7 +19,7 @@ class SVIDAG(BaseEstimator):
 
     Parameters
     ----------
-    method, mechanism, prior, standardise, graph_weights, minutes, seed, progress, checkpoint
+    method, mechanism, prior, standardise, graph_weights, coarsen, minutes, seed, progress, checkpoint
         As in :func:`svidag.fit`; progress is silent unless asked for. Settings are those of the
         method: ``SVIDAG(method=svidag.methods.OrderMCMC(chains=8))``.
 
@@ -49,6 +49,7 @@ class SVIDAG(BaseEstimator):
         prior: Any = None,
         standardise: Any = True,
         graph_weights: Any = "order",
+        coarsen: Any = None,
         minutes: Any = None,
         seed: Any = 0,
         progress: Any = False,
@@ -59,6 +60,7 @@ class SVIDAG(BaseEstimator):
         self.prior = prior
         self.standardise = standardise
         self.graph_weights = graph_weights
+        self.coarsen = coarsen
         self.minutes = minutes
         self.seed = seed
         self.progress = progress

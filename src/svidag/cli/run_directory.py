@@ -36,6 +36,7 @@ class Request:
     mechanism: str = "auto"
     standardise: bool = True
     graph_weights: str = "order"
+    coarsen: float | None = None
     seed: int = 0
     minutes: float | None = None
     settings: dict[str, Any] = dataclasses.field(default_factory=dict)
@@ -69,6 +70,7 @@ class Request:
             mechanism=self.mechanism,
             standardise=self.standardise,
             graph_weights=self.graph_weights,
+            coarsen=self.coarsen,
             seed=self.seed,
             progress=progress,
             checkpoint=checkpoint,

@@ -117,14 +117,14 @@ class FlexibleMechanism:
         *,
         units: int = 64,
         seed: int = 0,
-        coarsen: float | None = None,
+        weight: float = 1.0,
         locations: Sequence[str] = LOCATIONS,
     ) -> FlexibleMechanism:
         """Lay out a table and draw the hidden layer, leaving out intervened entries."""
         if units < 1:
             raise ValueError(f"units must be positive; got {units}")
-        if coarsen is not None and not coarsen > 0:
-            raise ValueError(f"coarsen must be positive or None; got {coarsen}")
+        if not 0 < weight <= 1:
+            raise ValueError(f"weight must be positive and at most 1; got {weight}")
         if not set(locations) <= set(LOCATIONS) or "linear" not in locations:
             raise ValueError(
                 f"locations must be ('linear',) or ('linear', 'network'); got {locations!r}"
@@ -138,9 +138,9 @@ class FlexibleMechanism:
             group,
             named_directions(names, units, seed),
             even_thresholds(units, seed),
-            LinearGaussian.from_values(values, intervened),
+            LinearGaussian.from_values(values, intervened, weight=weight),
             tuple(locations),
-            1.0 if coarsen is None else coarsen / (coarsen + len(values)),
+            float(weight),
         )
 
     @property

@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
+
+import numpy as np
 
 from svidag.methods.base import Fitted, Method, Run, Support
 from svidag.methods.registry import METHODS, find_method
@@ -34,6 +36,7 @@ def fit(
     interventions: Any = None,
     standardise: bool = True,
     graph_weights: str = "order",
+    coarsen: float | None = None,
     minutes: float | None = None,
     seed: int = 0,
     progress: Any = None,
@@ -49,9 +52,11 @@ def fit(
         The name of a method, or one of `svidag.methods` with settings of your own:
         ``svidag.methods.OrderMCMC(chains=8)``. `svidag.methods.METHODS` lists them.
     mechanism
-        How effects follow from causes: ``"linear"`` (BGe), ``"nonlinear"`` (a wide network), or a
-        method's own. ``"auto"`` is what the method declares as its default; ``"order-mcmc"``
-        decides by evidence, and the diagnostics say what it chose and by how much.
+        How effects follow from causes: ``"linear"`` (BGe), ``"nonlinear"`` (a wide network with
+        Gaussian noise), ``"flexible"`` (linear or curved, with noise of any shape that may grow
+        with the causes), or a method's own. ``"auto"`` is what the method declares as its default;
+        ``"order-mcmc"`` decides by evidence between linear and flexible ones, and the diagnostics
+        say what it chose and by how much.
     prior
         Beliefs and hard knowledge; by default one expected parent per variable.
     interventions
@@ -62,6 +67,10 @@ def fit(
     graph_weights
         ``"order"``: uniform over orders, the model of the paper. ``"structure"``: each graph counts
         once; draws are reweighted, and the diagnostics give the effective sample size.
+    coarsen
+        α: the likelihood counts to the power α/(α + N), so that beyond about α rows more rows do
+        not make the posterior surer. For models that hold only roughly; by default rows count
+        fully.
     minutes
         When this time is over, the fit ends with what it has found; the diagnostics and the verdict
         of the report say what was cut short. By default there is no limit.
@@ -95,6 +104,7 @@ def fit(
         mechanism=mechanism,
         standardise=standardise,
         graph_weights=graph_weights,
+        coarsen=coarsen,
         minutes=minutes,
         seed=seed,
     )
@@ -106,6 +116,7 @@ def fit(
         mechanism=mechanism,
         graph_weights=graph_weights if own_weights else "order",
         seed=seed,
+        **({} if coarsen is None else {"coarsen": float(coarsen)}),
         **chosen.identity(),
     )
     kept = Checkpoint(checkpoint_path(checkpoint), identity)
@@ -119,6 +130,7 @@ def fit(
             kept,
             saved,
             Deadline(minutes),
+            None if coarsen is None else float(coarsen),
         )
         fitted = chosen.run(problem, run)
         kept.write()
@@ -135,6 +147,7 @@ def check(
     mechanism: str = "auto",
     standardise: bool = True,
     graph_weights: str = "order",
+    coarsen: float | None = None,
     minutes: float | None = None,
     seed: int = 0,
 ) -> Method:
@@ -145,7 +158,7 @@ def check(
     >>> check(method="order-mcmc", mechanism="mlp")
     Traceback (most recent call last):
         ...
-    ValueError: method 'order-mcmc' has the mechanisms 'auto', 'linear', 'nonlinear'; ...
+    ValueError: method 'order-mcmc' has the mechanisms 'auto', 'linear', 'nonlinear', 'flexible'; ...
     """
     chosen = find_method(method)
     if mechanism not in ("auto", *chosen.support.mechanisms):
@@ -158,10 +171,23 @@ def check(
         raise ValueError(f"standardise must be true or false; got {standardise!r}")
     if graph_weights not in WEIGHTS:
         raise ValueError(f"graph_weights must be one of {sorted(WEIGHTS)}; got {graph_weights!r}")
+    if coarsen is not None:
+        _check_coarsening(chosen, coarsen)
     if not isinstance(seed, Integral) or isinstance(seed, bool) or seed < 0:
         raise ValueError(f"seed must be a whole number from 0 on; got {seed!r}")
     Deadline(minutes)
     return chosen
+
+
+def _check_coarsening(method: Method, coarsen: Any) -> None:
+    number = isinstance(coarsen, Real) and not isinstance(coarsen, bool)
+    if not (number and coarsen > 0 and np.isfinite(coarsen)):
+        raise ValueError(f"coarsen must be a number of rows above 0, or None; got {coarsen!r}")
+    if not method.support.coarsening:
+        raise ValueError(
+            f"method {method.name!r} does not support coarsen"
+            + _others(lambda support: support.coarsening)
+        )
 
 
 def _require_support(method: Method, problem: Problem) -> None:
