@@ -151,7 +151,7 @@ def test_laplace_evidence_is_close_to_importance_sampling(kind, parents, varying
     mode = exact_evidence(data)[1]
     start = np.concatenate([mode, np.zeros(p - 1 + 10)])
     # 150 rows say little about ten coefficients: the wider the prior, the less is it a parabola.
-    for tail, allowed in ((1.0, 0.5), (3.0, 1.0)):
+    for tail, allowed in ((1.0, 0.5), (3.0, 1.2)):
         found = fit(start, data, grams, BASIS, p, tail**-2)
         assert found.ok
         expected, error = importance(found, data, p, tail, draws=8000)
@@ -259,35 +259,20 @@ def test_pairs_are_directed(kind):
 def test_coarsened_plain_structure_is_bge_with_fewer_rows():
     """With the likelihood to the power c, products of rows and their number shrink by c."""
     x = linear_table("normal", n=400)
-    model = FlexibleMechanism.from_values(x, NAMES[:4], coarsen=100.0, locations=("linear",))
-    fewer = LinearGaussian.from_values(x[:80])
-    shrunk = LinearGaussian(
-        0.5 * np.eye(4) + 0.2 * (model.linear.scatter - 0.5 * np.eye(4)),
-        np.zeros((1, 4)),
-        fewer.rows,
-        fewer.group,
-        1.0,
-        6.0,
-    )
+    model = FlexibleMechanism.from_values(x, NAMES[:4], weight=0.2, locations=("linear",))
+    shrunk = LinearGaussian.from_values(x, weight=0.2)
     chosen = np.array([[False, True, True, False]])
     plain = model.family(0, np.array([1, 2])).structures[0].evidence
     assert plain == pytest.approx(shrunk.family_scores(np.array([0]), chosen)[0], abs=1e-6)
     assert model.family(0, np.array([1, 2])).failures == 0
 
 
-def test_screened_tables_give_the_same_posterior():
-    model = FlexibleMechanism.from_values(linear_table("t3"), NAMES[:4], locations=("linear",))
-    np.testing.assert_allclose(
-        edges(model.screened_tables(margin=8.0)), edges(model.score_tables()), atol=0.02
-    )
-
-
 def test_bad_settings_are_named():
     x = np.zeros((10, 2))
     with pytest.raises(ValueError, match="locations"):
         FlexibleMechanism.from_values(x, ("a", "b"), locations=("network",))
-    with pytest.raises(ValueError, match="coarsen"):
-        FlexibleMechanism.from_values(x, ("a", "b"), coarsen=0.0)
+    with pytest.raises(ValueError, match="weight"):
+        FlexibleMechanism.from_values(x, ("a", "b"), weight=0.0)
     with pytest.raises(ValueError, match="own parents"):
         FlexibleMechanism.from_values(x, ("a", "b")).family_scores(
             np.array([0]), np.array([[True, False]])

@@ -177,26 +177,6 @@ class FlexibleMechanism:
         table[nodes, without] = self.family_scores(nodes, members[without])
         return table
 
-    def screened_tables(self, margin: float = 12.0) -> Float[np.ndarray, "m subsets"]:
-        """Score tables in which only sets that BGe does not rule out are scored in full.
-
-        A set S with BGe more than `margin` below that of its best subset T has the score of T and
-        the difference of the two in BGe. The linear Gaussian score, unlike a network's, does not
-        take heavy tails for effects, and a parent it cannot see costs about ½ log N.
-        """
-        screen = self.linear.score_tables()
-        best = best_subsets(screen)
-        codes = np.broadcast_to(np.arange(2**self.m), screen.shape)
-        drop = screen - np.take_along_axis(screen, best, axis=1)
-        scored = np.isfinite(screen) & (drop >= -margin)
-        scored |= np.isfinite(screen) & (best == codes)
-        nodes, masks = np.nonzero(scored)
-        table = np.full(screen.shape, -np.inf)
-        table[nodes, masks] = self.family_scores(nodes, _members(self.m)[masks])
-        nodes, masks = np.nonzero(np.isfinite(screen) & ~scored)
-        table[nodes, masks] = table[nodes, best[nodes, masks]] + drop[nodes, masks]
-        return table
-
     @cached_property
     def _columns(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """For each group: the columns over the rows that count, and what scales are linear in."""
@@ -339,24 +319,6 @@ def _spread(columns: np.ndarray) -> Float[np.ndarray, "m 1"]:
     """Standard deviations; 1 for a column that does not vary."""
     spread = columns.std(axis=1, keepdims=True)
     return np.where(spread > 0, spread, 1.0)
-
-
-def best_subsets(scores: Float[np.ndarray, "m subsets"]) -> Int[np.ndarray, "m subsets"]:
-    """The subset with the highest score of every set, by bit mask.
-
-    Examples
-    --------
-    >>> best_subsets(np.array([[0.0, 2.0, 1.0, 1.5]])).tolist()
-    [[0, 1, 2, 1]]
-    """
-    m, codes = scores.shape[1].bit_length() - 1, np.arange(scores.shape[1])
-    best = np.broadcast_to(codes, scores.shape).copy()
-    for bit in range(m):
-        inside = codes[codes >> bit & 1 == 1]
-        own, other = best[:, inside], best[:, inside ^ (1 << bit)]
-        higher = np.take_along_axis(scores, other, 1) > np.take_along_axis(scores, own, 1)
-        best[:, inside] = np.where(higher, other, own)
-    return best
 
 
 def _members(m: int) -> Bool[np.ndarray, "subsets m"]:

@@ -40,6 +40,12 @@ EXACT = Reason(
     "Computed exactly: every graph and every order is accounted for, nothing is sampled.",
 )
 
+SCREENED = Reason(
+    Level.TRUST,
+    "Every order is accounted for, nothing is sampled; possible parents that explain nothing in two "
+    "simpler regressions were weighed by these.",
+)
+
 
 @dataclass(frozen=True)
 class OrderMCMC(ChainSettings, SearchSettings, Method):
@@ -115,7 +121,7 @@ def _sum_orders(problem: Problem, run: Run, mechanism: Integrated) -> Fitted:
         parameter_distribution(mechanism.scores, problem.scaling),
         mechanism.name,
         Status.EXACT,
-        (EXACT,),
+        (SCREENED if isinstance(mechanism.scores, ScreenedFlexible) else EXACT,),
         mechanism_margin=mechanism.margin,
         log_evidence=graphs.log_evidence,
     )
