@@ -19,7 +19,7 @@ class SVIDAG(BaseEstimator):
 
     Parameters
     ----------
-    method, mechanism, prior, standardise, graph_weights, bags, bag_rows, minutes, workers, seed
+    method, mechanism, prior, standardise, graph_weights, coarsen, bags, bag_rows, minutes, workers, seed
         As in :func:`svidag.fit`.
     progress, checkpoint
         As in :func:`svidag.fit`; progress is silent unless asked for. Settings are those of the
@@ -51,6 +51,7 @@ class SVIDAG(BaseEstimator):
         prior: Any = None,
         standardise: Any = True,
         graph_weights: Any = "order",
+        coarsen: Any = None,
         bags: Any = "auto",
         bag_rows: Any = None,
         minutes: Any = None,
@@ -64,6 +65,7 @@ class SVIDAG(BaseEstimator):
         self.prior = prior
         self.standardise = standardise
         self.graph_weights = graph_weights
+        self.coarsen = coarsen
         self.bags = bags
         self.bag_rows = bag_rows
         self.minutes = minutes

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 DEFAULT = "order-mcmc"
 """The method of a study's entry that names none."""
 
-ARGUMENTS = ("mechanism", "standardise", "graph_weights", "minutes")
+ARGUMENTS = ("mechanism", "standardise", "graph_weights", "coarsen", "bags", "bag_rows", "minutes")
 """Options that are arguments of `svidag.fit`; all others are settings of the method."""
 
 

@@ -85,11 +85,15 @@ def fit(
         str, typer.Option(help="How the posterior is found; `svidag methods` lists them.")
     ] = "order-mcmc",
     mechanism: Annotated[
-        str, typer.Option(help="linear, nonlinear, or auto: decided by evidence.")
+        str, typer.Option(help="linear, nonlinear, flexible, or auto: decided by evidence.")
     ] = "auto",
     graph_weights: Annotated[
         str, typer.Option(help="order: the paper's model; structure: each graph counts once.")
     ] = "order",
+    coarsen: Annotated[
+        float | None,
+        typer.Option(help="Beyond about this many rows, more rows make the result no surer."),
+    ] = None,
     standardise: Annotated[bool, typer.Option(help="Centre and scale every column.")] = True,
     seed: Annotated[int, typer.Option(help="The same seed gives the same result.")] = 0,
     groups: Annotated[
@@ -135,6 +139,7 @@ def fit(
         "method": method,
         "standardise": standardise,
         "graph_weights": graph_weights,
+        "coarsen": coarsen,
         "seed": seed,
         "groups": groups,
         "bag_rows": bag_rows,

@@ -37,6 +37,7 @@ class Request:
     mechanism: str = "auto"
     standardise: bool = True
     graph_weights: str = "order"
+    coarsen: float | None = None
     seed: int = 0
     groups: str | None = None
     bags: int | str | None = "auto"
@@ -80,6 +81,7 @@ class Request:
             mechanism=self.mechanism,
             standardise=self.standardise,
             graph_weights=self.graph_weights,
+            coarsen=self.coarsen,
             groups=groups,
             bags=self.bags,
             bag_rows=self.bag_rows,

@@ -19,6 +19,7 @@ def posterior(
     interventions: Any = None,
     standardise: bool = True,
     graph_weights: str = "order",
+    coarsen: float | None = None,
     units: int = 200,
     seed: int = 0,
 ) -> Posterior:
@@ -33,7 +34,8 @@ def posterior(
     mechanism
         ``"linear"``: linear Gaussian mechanisms with their parameters integrated out (BGe).
         ``"nonlinear"``: wide networks with their output weights integrated out, for at most 12
-        variables.
+        variables. ``"flexible"``: curved locations, varying scales and noise of any shape, for at
+        most 10.
     interventions
         Boolean frame or array [N, m] of entries set from outside, or the name of the column that
         names each row's target. Such an entry does not count as evidence about its own causes.
@@ -42,6 +44,8 @@ def posterior(
     graph_weights
         ``"order"``: uniform over orders, the model of the paper, so that a graph counts once for
         every order it agrees with. ``"structure"``: each graph counts once.
+    coarsen
+        α: the likelihood counts to the power α/(α + N).
     units, seed
         Of nonlinear mechanisms, as in `svidag.fit`: hidden units, and the seed that draws them.
 
@@ -69,6 +73,7 @@ def posterior(
         interventions=interventions,
         standardise=standardise,
         graph_weights=graph_weights,
+        coarsen=coarsen,
         seed=seed,
         progress=False,
     )

@@ -11,6 +11,7 @@ from svidag.prior import EdgePrior
 
 ORDER_LIMIT = 20  # 2^m tables for each node
 NONLINEAR_LIMIT = 12  # 2^m networks to integrate out: half a minute for 1000 rows
+FLEXIBLE_LIMIT = 10  # m 2^(m−1) families to fit: minutes
 STRUCTURE_LIMIT = 13  # 4^m sums over layers: half a minute
 ENUMERATION_LIMIT = 5  # 29 281 graphs; six variables have 3.8 million
 
@@ -33,7 +34,8 @@ def require_feasible(m: int, mechanism: str) -> None:
     """Refuse a table with too many variables."""
     _check_size(m, ORDER_LIMIT, "the exact posterior")
     if mechanism != "linear":
-        _check_size(m, NONLINEAR_LIMIT, f"the exact posterior with {mechanism} mechanisms")
+        limit = FLEXIBLE_LIMIT if mechanism == "flexible" else NONLINEAR_LIMIT
+        _check_size(m, limit, f"the exact posterior with {mechanism} mechanisms")
 
 
 def _structures(weights: ParentWeights, edges: EdgePrior) -> tuple[GraphDistribution, float]:

@@ -41,6 +41,7 @@ TYPES: Mapping[str, str] = types.MappingProxyType(
         # Distributions over parameters.
         "linear": "svidag.mechanisms.linear_parameters:LinearParameters",
         "wide": "svidag.mechanisms.wide_parameters:WideParameters",
+        "flexible": "svidag.mechanisms.flexible_parameters:FlexibleParameters",
         "networks": "svidag.variational.fitted:NetworkParameters",
         "mixture parameters": "svidag.posterior.mixture:MixtureParameters",
         # What these are made of.
@@ -49,6 +50,7 @@ TYPES: Mapping[str, str] = types.MappingProxyType(
         "score tables": "svidag.scores.tables:ScoreTables",
         "linear model": "svidag.mechanisms.linear:LinearGaussian",
         "wide model": "svidag.mechanisms.wide:WideNetwork",
+        "flexible model": "svidag.mechanisms.flexible:FlexibleMechanism",
         "jax edge prior": "svidag.prior.edges:JaxEdgePrior",
         "network pair": "svidag.variational.published_bound:Networks",
         "gaussian orders": "svidag.variational.order_guide:GaussianOrders",

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from svidag.data import Scaling
+from svidag.mechanisms.flexible import FlexibleMechanism
+from svidag.mechanisms.flexible_parameters import FlexibleParameters
+from svidag.mechanisms.flexible_screen import ScreenedFlexible
 from svidag.mechanisms.linear import LinearGaussian
 from svidag.mechanisms.linear_parameters import LinearParameters
 from svidag.mechanisms.wide import WideNetwork
@@ -10,8 +13,9 @@ from svidag.mechanisms.wide_parameters import WideParameters
 
 
 def parameter_distribution(
-    model: LinearGaussian | WideNetwork, scaling: Scaling | None
-) -> LinearParameters | WideParameters:
+    model: LinearGaussian | WideNetwork | FlexibleMechanism | ScreenedFlexible,
+    scaling: Scaling | None,
+) -> LinearParameters | WideParameters | FlexibleParameters:
     """p(θ | A, D) of the model that gave the evidence.
 
     Examples
@@ -23,4 +27,8 @@ def parameter_distribution(
     """
     if isinstance(model, LinearGaussian):
         return LinearParameters(model, scaling)
+    if isinstance(model, ScreenedFlexible):
+        model = model.mechanism
+    if isinstance(model, FlexibleMechanism):
+        return FlexibleParameters(model, scaling)
     return WideParameters(model, scaling)

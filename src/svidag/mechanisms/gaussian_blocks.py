@@ -35,7 +35,7 @@ class GaussianBlocks:
     own
         d: products of targets with themselves.
     rows
-        The number of rows of each group.
+        The number of rows of each group, times their weight.
     group
         For each node, the index of its group.
     size
@@ -47,7 +47,7 @@ class GaussianBlocks:
     inner: Float[np.ndarray, "groups features features"]
     outer: Float[np.ndarray, "groups features m"]
     own: Float[np.ndarray, "groups m"]
-    rows: Int[np.ndarray, " groups"]
+    rows: Int[np.ndarray, " groups"] | Float[np.ndarray, " groups"]
     group: Int[np.ndarray, " m"]
     size: int
     model: LinearGaussian | None = None
@@ -60,13 +60,16 @@ class GaussianBlocks:
 
     @classmethod
     def additive(
-        cls, values: Float[np.ndarray, "N m"], intervened: Bool[np.ndarray, "N m"]
+        cls,
+        values: Float[np.ndarray, "N m"],
+        intervened: Bool[np.ndarray, "N m"],
+        weight: float = 1.0,
     ) -> GaussianBlocks:
         """Features ½x and ½max(0, x), a constant, weights N(0, σ²), σ² ~ InvGamma(1, 1)."""
         masks, group = row_groups(intervened)
-        parts = [_products(values[mask]) for mask in masks.T]
+        parts = [_products(values[mask], weight) for mask in masks.T]
         inner, outer, own = (np.stack(part) for part in zip(*parts, strict=True))
-        return cls(inner, outer, own, masks.sum(axis=0), group, 2)
+        return cls(inner, outer, own, weight * masks.sum(axis=0), group, 2)
 
     def arrays(self, most: int) -> tuple[np.ndarray, ...]:
         """A, C, d, and c and h by the number of parents up to `most`."""
@@ -83,17 +86,20 @@ class GaussianBlocks:
         return self.inner, self.outer, self.own, constant, 0.5 * (n + a + size + 1)
 
 
-def _products(x: Float[np.ndarray, "n m"]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _products(
+    x: Float[np.ndarray, "n m"], weight: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """A, C and d of the additive model, its constant integrated out."""
     n, m = x.shape
     features = np.stack([0.5 * x, 0.5 * np.maximum(0.0, x)], axis=2).reshape(n, 2 * m)
-    inner = features.T @ features + np.eye(2 * m)
-    outer, own = features.T @ x, (x**2).sum(axis=0) + 2.0
+    inner = weight * (features.T @ features) + np.eye(2 * m)
+    outer, own = weight * (features.T @ x), weight * (x**2).sum(axis=0) + 2.0
     # The constant ½ is one more feature, always there: its row and column are eliminated.
-    weight = 0.25 * n + 1.0
-    of_features, of_targets = 0.5 * features.sum(axis=0), 0.5 * x.sum(axis=0)
+    constant = 0.25 * weight * n + 1.0
+    of_features = 0.5 * weight * features.sum(axis=0)
+    of_targets = 0.5 * weight * x.sum(axis=0)
     return (
-        inner - np.outer(of_features, of_features) / weight,
-        outer - np.outer(of_features, of_targets) / weight,
-        own - of_targets**2 / weight,
+        inner - np.outer(of_features, of_features) / constant,
+        outer - np.outer(of_features, of_targets) / constant,
+        own - of_targets**2 / constant,
     )

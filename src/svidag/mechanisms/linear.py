@@ -12,6 +12,7 @@ the log marginal likelihood of node j with the l parents P is, writing a = α_w 
 
 All members of a Markov equivalence class get the same total. Rows in which node j was set from
 outside are left out of f_j, so N and R belong to the group of nodes that share a row mask.
+Where every row counts `weight` times, N and the sums over rows are those of so many rows.
 Everything is float64: differences of scores lose their meaning in float32.
 """
 
@@ -41,7 +42,7 @@ class LinearGaussian(LocalScores):
     mean
         Posterior means N x̄/(N + α_μ), one row per group.
     rows
-        The number of rows N of each group.
+        The number of rows N of each group, times their weight.
     group
         For each node, the index of its group.
     mean_weight, scale_weight
@@ -59,7 +60,7 @@ class LinearGaussian(LocalScores):
 
     scatter: Float[np.ndarray, "groups m m"]
     mean: Float[np.ndarray, "groups m"]
-    rows: Int[np.ndarray, " groups"]
+    rows: Int[np.ndarray, " groups"] | Float[np.ndarray, " groups"]
     group: Int[np.ndarray, " m"]
     mean_weight: float
     scale_weight: float
@@ -72,25 +73,26 @@ class LinearGaussian(LocalScores):
         *,
         mean_weight: float = 1.0,
         scale_weight: float | None = None,
+        weight: float = 1.0,
     ) -> LinearGaussian:
         """Collect the sufficient statistics of a table, leaving out intervened entries."""
         m = values.shape[1]
-        weight = m + 2.0 if scale_weight is None else float(scale_weight)
-        if mean_weight <= 0 or weight <= m + 1:
+        freedom = m + 2.0 if scale_weight is None else float(scale_weight)
+        if mean_weight <= 0 or freedom <= m + 1:
             raise ValueError(
                 f"BGe needs mean_weight > 0 and scale_weight > m + 1 = {m + 1}; "
-                f"got {mean_weight} and {weight}"
+                f"got {mean_weight} and {freedom}"
             )
         if intervened is None:
             intervened = np.zeros(values.shape, dtype=bool)
         masks, group = row_groups(intervened)
-        t = mean_weight * (weight - m - 1) / (mean_weight + 1)
+        t = mean_weight * (freedom - m - 1) / (mean_weight + 1)
         scatter = np.stack(
-            [_posterior_scale(values[mask], mean_weight, t) for mask in masks.T], axis=0
+            [_posterior_scale(values[mask], mean_weight, t, weight) for mask in masks.T], axis=0
         )
-        rows = masks.sum(axis=0)
-        mean = masks.T.astype(float) @ values / (rows + mean_weight)[:, None]
-        return cls(scatter, mean, rows, group, float(mean_weight), weight)
+        rows = masks.sum(axis=0) if weight == 1.0 else weight * masks.sum(axis=0)
+        mean = weight * (masks.T.astype(float) @ values) / (rows + mean_weight)[:, None]
+        return cls(scatter, mean, rows, group, float(mean_weight), freedom)
 
     @property
     def m(self) -> int:
@@ -225,12 +227,15 @@ class LinearGaussian(LocalScores):
         )
 
 
-def _posterior_scale(x: Float[np.ndarray, "n m"], mean_weight: float, t: float) -> np.ndarray:
+def _posterior_scale(
+    x: Float[np.ndarray, "n m"], mean_weight: float, t: float, weight: float
+) -> np.ndarray:
     """R of the module's docstring, for the rows of one group."""
     n, m = x.shape
     if n == 0:
         return t * np.eye(m)
     centre = x.mean(axis=0)
     deviations = x - centre
-    shrink = n * mean_weight / (n + mean_weight)
-    return t * np.eye(m) + deviations.T @ deviations + shrink * np.outer(centre, centre)
+    shrink = weight * n * mean_weight / (weight * n + mean_weight)
+    products = weight * (deviations.T @ deviations)
+    return t * np.eye(m) + products + shrink * np.outer(centre, centre)

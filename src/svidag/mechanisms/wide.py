@@ -59,6 +59,8 @@ class WideNetwork:
         For each node, the index of its group.
     directions, thresholds
         The hidden layer: a weight for each variable and unit, and where each unit begins.
+    weight
+        How many times every row counts: products over rows, and N, are so many times as large.
 
     Examples
     --------
@@ -78,6 +80,7 @@ class WideNetwork:
     group: Int[np.ndarray, " m"]
     directions: Float[np.ndarray, "m F"]
     thresholds: Float[np.ndarray, " F"]
+    weight: float = 1.0
 
     @classmethod
     def from_values(
@@ -88,6 +91,7 @@ class WideNetwork:
         *,
         units: int = 200,
         seed: int = 0,
+        weight: float = 1.0,
     ) -> WideNetwork:
         """Lay out a table and draw the hidden layer, leaving out intervened entries."""
         if units < 0:
@@ -101,6 +105,7 @@ class WideNetwork:
             group,
             named_directions(names, units, seed),
             even_thresholds(units, seed),
+            weight,
         )
 
     @property
@@ -158,9 +163,9 @@ class WideNetwork:
         """f_j(S) of nodes that share their rows."""
         weights = self.feature_weights(parents)
         inputs, targets = self.design(parents, nodes)
-        n, q = inputs.shape[-1], weights.shape[-2]
-        fit = _fit_by_rows if n < q else _fit_by_features
-        volume, residual = fit(weights, inputs, targets)
+        fit = _fit_by_rows if inputs.shape[-1] < weights.shape[-2] else _fit_by_features
+        volume, residual = fit(weights, inputs, targets, self.weight)
+        n = self.weight * inputs.shape[-1]
         given = volume[..., None] - (1 + n / 2) * np.log1p(residual / 2)
         constant = gammaln(1 + n / 2) - n / 2 * np.log(2 * np.pi) - np.log(len(PRECISIONS))
         return constant + np.logaddexp.reduce(given, axis=1)
@@ -189,10 +194,10 @@ class WideNetwork:
         return np.concatenate([plain, np.sqrt(2 / len(self.thresholds)) * units], axis=-2)
 
 
-def _fit_by_features(weights, inputs, targets):
+def _fit_by_features(weights, inputs, targets, weight):
     """(q/2) log λ − ½ log|G + λI| and yᵀy − yᵀΦᵀ(G + λI)⁻¹Φy for every λ."""
     q = weights.shape[-2]
-    gram = joint_gram(weights, inputs, targets)
+    gram = weight * joint_gram(weights, inputs, targets)
     volume, projected = _summary(factorise(gram, q, np.ones(len(PRECISIONS))), q)
     own = np.diagonal(gram, axis1=-2, axis2=-1)[..., None, q:]
     return volume, own - projected
@@ -217,7 +222,7 @@ def joint_gram(
     return gram
 
 
-def _fit_by_rows(weights, inputs, targets):
+def _fit_by_rows(weights, inputs, targets, weight):
     """The same from K = ΦᵀΦ, cheaper when features outnumber the N rows.
 
     (N/2) log λ − ½ log|K + λI| and λ yᵀ(K + λI)⁻¹y.
@@ -226,6 +231,7 @@ def _fit_by_rows(weights, inputs, targets):
     n, count = inputs.shape[-1], targets.shape[-2]
     features = np.empty((*sets, q, n))
     _fill(features, weights, inputs, targets[..., :0, :])
+    features, targets = np.sqrt(weight) * features, np.sqrt(weight) * targets
     gram = np.zeros((*sets, n + count, n + count))
     gram[..., :n, :n] = features.swapaxes(-1, -2) @ features
     gram[..., n:, :n] = targets

@@ -228,7 +228,7 @@ class Regressions:
     share
         p(λ | D).
     rows
-        The number of rows N.
+        The number of rows N, times their weight.
     """
 
     nodes: Int[np.ndarray, " targets"]
@@ -237,7 +237,7 @@ class Regressions:
     whitened: Float[np.ndarray, "precisions targets q"]
     residual: Float[np.ndarray, "precisions targets"]
     share: Float[np.ndarray, "precisions targets"]
-    rows: int
+    rows: float
 
     @classmethod
     def build(
@@ -250,7 +250,8 @@ class Regressions:
         features = model.feature_weights(parents)
         inputs, targets = model.design(parents, nodes)
         q, n = len(features), inputs.shape[1]
-        gram = joint_gram(features, inputs, targets)
+        n *= model.weight
+        gram = model.weight * joint_gram(features, inputs, targets)
         whole = factorise(gram, q, np.ones(len(PRECISIONS)))
         factors, whitened = whole[:, :q, :q], whole[:, q:, :q]
         residual = np.diag(gram)[q:] - (whitened**2).sum(axis=2)

@@ -93,9 +93,7 @@ def fit_bags(
     parts = several.bags(specifications(several.method, mechanism), bags, rows)
     fits = several.fit(parts, kept.fits, kept.keep, "fit of the mixture")
     kept.checkpoint.write()
-    return mix(
-        several, parts, fits, identity=identity, seconds=time.perf_counter() - started
-    )
+    return mix(several, parts, fits, identity=identity, seconds=time.perf_counter() - started)
 
 
 def fit_automatically(
@@ -110,6 +108,7 @@ def fit_automatically(
             several.method,
             mechanism="auto",
             graph_weights=several.graph_weights,
+            coarsen=several.coarsen,
             seed=several.seed,
             report=several.report,
             deadline=several.deadline,
@@ -130,9 +129,7 @@ def fit_automatically(
         parts = several.bags(mixed_specifications(found, first.mechanism), FITS, rows)
         fits = several.fit(parts, kept.fits, kept.keep, "fit of the mixture")
         because = f", because {found.sentence.rstrip('.')}"
-        posterior = mix(
-            several, parts, fits, identity=identity, seconds=0.0, because=because
-        )
+        posterior = mix(several, parts, fits, identity=identity, seconds=0.0, because=because)
     kept.checkpoint.write()
     return _with_sensitivity(posterior, found, time.perf_counter() - started)
 
@@ -166,11 +163,14 @@ def probe_posterior(posterior: Posterior) -> Sensitivity:
     if facts is None or problem is None:
         raise ValueError("this posterior is without its table: it cannot be fitted otherwise")
     if facts.method not in METHODS or facts.mechanism == "mixture":
-        raise ValueError(f"probes need one fit by one of {list(METHODS)}; this is by {facts.method!r}")
+        raise ValueError(
+            f"probes need one fit by one of {list(METHODS)}; this is by {facts.method!r}"
+        )
     several = Several(
         problem,
         METHODS[facts.method].with_values(facts.settings),
         facts.graph_weights,
+        facts.fingerprint.get("coarsen"),
         int(facts.fingerprint.get("seed", 0)),
         None,
         None,

@@ -42,6 +42,8 @@ class Support:
         Whether every draw is a directed acyclic graph.
     structure_weights
         Whether it computes ``graph_weights="structure"`` itself; otherwise draws are reweighted.
+    coarsening
+        Whether rows can count less than once.
     """
 
     mechanisms: tuple[str, ...]
@@ -50,6 +52,7 @@ class Support:
     hard_knowledge: bool = True
     acyclic: bool = True
     structure_weights: bool = False
+    coarsening: bool = False
 
     def mechanism(self, asked: str) -> str:
         """What an asked mechanism means to the method."""
@@ -76,6 +79,8 @@ class Run:
         What an earlier call kept there.
     deadline
         When the fit must end.
+    coarsen
+        α, where every row counts α/(α + N) times.
     """
 
     mechanism: str
@@ -85,6 +90,7 @@ class Run:
     checkpoint: Checkpoint
     saved: Saved | None
     deadline: Deadline
+    coarsen: float | None = None
 
     def resumed(self, *stages: str) -> Any:
         """What an earlier call kept, if it had come to one of these stages; else None."""

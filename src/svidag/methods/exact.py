@@ -29,7 +29,9 @@ class Exact(Method):
 
     name: ClassVar[str] = "exact"
     summary: ClassVar[str] = "Every graph accounted for, by dynamic programming; few variables."
-    support: ClassVar[Support] = Support(mechanisms=("linear", "nonlinear"), structure_weights=True)
+    support: ClassVar[Support] = Support(
+        mechanisms=("linear", "nonlinear", "flexible"), structure_weights=True, coarsening=True
+    )
 
     units: int = setting(200, "Hidden units of a nonlinear mechanism.", least=0)
 
@@ -43,6 +45,8 @@ class Exact(Method):
             sketch_units=self.units,
             seed=run.seed,
             notes={},
+            coarsen=run.coarsen,
+            screened=False,
         )
         run.report("scoring all parent sets", 0, None)
         tables = mechanism.scores.score_tables()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import warnings
 from collections.abc import Callable, Iterator
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,7 @@ def fit(
     interventions: Any = None,
     standardise: bool = True,
     graph_weights: str = "order",
+    coarsen: float | None = None,
     groups: Any = None,
     bags: int | str | None = "auto",
     bag_rows: int | None = None,
@@ -59,9 +60,11 @@ def fit(
         The name of a method, or one of `svidag.methods` with settings of your own:
         ``svidag.methods.OrderMCMC(chains=8)``. `svidag.methods.METHODS` lists them.
     mechanism
-        How effects follow from causes: ``"linear"`` (BGe), ``"nonlinear"`` (a wide network), or a
-        method's own. ``"auto"`` is what the method declares as its default; ``"order-mcmc"``
-        decides by evidence, and the diagnostics say what it chose and by how much.
+        How effects follow from causes: ``"linear"`` (BGe), ``"nonlinear"`` (a wide network with
+        Gaussian noise), ``"flexible"`` (linear or curved, with noise of any shape that may grow
+        with the causes), or a method's own. ``"auto"`` is what the method declares as its default;
+        ``"order-mcmc"`` decides by evidence between linear and flexible ones, and the diagnostics
+        say what it chose and by how much.
     prior
         Beliefs and hard knowledge; by default one expected parent per variable.
     interventions
@@ -72,6 +75,10 @@ def fit(
     graph_weights
         ``"order"``: uniform over orders, the model of the paper. ``"structure"``: each graph counts
         once; draws are reweighted, and the diagnostics give the effective sample size.
+    coarsen
+        α: the likelihood counts to the power α/(α + N), so that beyond about α rows more rows do
+        not make the posterior surer. For models that hold only roughly; by default rows count
+        fully.
     groups
         A column that names families, batches of a panel or other rows that belong together, or a
         label for each row. It is no variable; resamples take whole groups.
@@ -119,6 +126,7 @@ def fit(
         mechanism=mechanism,
         standardise=standardise,
         graph_weights=graph_weights,
+        coarsen=coarsen,
         bags=bags,
         bag_rows=bag_rows,
         minutes=minutes,
@@ -135,6 +143,7 @@ def fit(
         mechanism=mechanism,
         graph_weights=graph_weights,
         seed=seed,
+        **({} if coarsen is None else {"coarsen": float(coarsen)}),
         **({} if fits is None else _resampled(fits, bag_rows, labels)),
         **chosen.identity(),
     )
@@ -142,7 +151,7 @@ def fit(
     with Stages(meter(progress)) as stages, resumable(kept), cores.at_most(workers):
         saved, deadline = kept.load(), Deadline(minutes)
         several = Several(
-            problem, chosen, graph_weights, seed, labels, workers, deadline, stages.report
+            problem, chosen, graph_weights, coarsen, seed, labels, workers, deadline, stages.report
         )
         if fits is None:
             posterior = fit_problem(
@@ -150,6 +159,7 @@ def fit(
                 chosen,
                 mechanism=mechanism,
                 graph_weights=graph_weights,
+                coarsen=coarsen,
                 seed=seed,
                 report=stages.report,
                 deadline=deadline,
@@ -173,6 +183,7 @@ def check(
     mechanism: str = "auto",
     standardise: bool = True,
     graph_weights: str = "order",
+    coarsen: float | None = None,
     bags: int | str | None = "auto",
     bag_rows: int | None = None,
     minutes: float | None = None,
@@ -186,7 +197,7 @@ def check(
     >>> check(method="order-mcmc", mechanism="mlp")
     Traceback (most recent call last):
         ...
-    ValueError: method 'order-mcmc' has the mechanisms 'auto', 'linear', 'nonlinear'; ...
+    ValueError: method 'order-mcmc' has the mechanisms 'auto', 'linear', 'nonlinear', 'flexible'; ...
     """
     chosen = find_method(method)
     if mechanism not in ("auto", *chosen.support.mechanisms):
@@ -199,6 +210,8 @@ def check(
         raise ValueError(f"standardise must be true or false; got {standardise!r}")
     if graph_weights not in WEIGHTS:
         raise ValueError(f"graph_weights must be one of {sorted(WEIGHTS)}; got {graph_weights!r}")
+    if coarsen is not None:
+        _check_coarsening(chosen, coarsen)
     if not isinstance(seed, Integral) or isinstance(seed, bool) or seed < 0:
         raise ValueError(f"seed must be a whole number from 0 on; got {seed!r}")
     if workers is not None and (
@@ -208,6 +221,17 @@ def check(
     Deadline(minutes)
     check_bags(bags, bag_rows, chosen, mechanism)
     return chosen
+
+
+def _check_coarsening(method: Method, coarsen: Any) -> None:
+    number = isinstance(coarsen, Real) and not isinstance(coarsen, bool)
+    if not (number and coarsen > 0 and np.isfinite(coarsen)):
+        raise ValueError(f"coarsen must be a number of rows above 0, or None; got {coarsen!r}")
+    if not method.support.coarsening:
+        raise ValueError(
+            f"method {method.name!r} does not support coarsen"
+            + _others(lambda support: support.coarsening)
+        )
 
 
 def _require_support(method: Method, problem: Problem) -> None:

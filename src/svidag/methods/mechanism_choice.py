@@ -3,6 +3,10 @@
 All mechanisms give normalised densities of the same rows, so their logarithms compare. For each
 node the parents are chosen greedily, by that mechanism's own evidence and the prior's odds, without
 regard to cycles: the sum over nodes is a pseudo-evidence, log Π_j p(x_j | chosen neighbours of j).
+
+Flexible mechanisms contain the linear ones and never have less evidence; they are taken where they
+gain more than `WORTH` in all. Their fits take long, so that their parents are those that BGe or a
+small network chooses, whichever gives more.
 """
 
 from __future__ import annotations
@@ -13,6 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from svidag.mechanisms.flexible import LOCATIONS, FlexibleMechanism
+from svidag.mechanisms.flexible_screen import ScreenedFlexible
 from svidag.mechanisms.linear import LinearGaussian
 from svidag.mechanisms.local import FamilyScores
 from svidag.mechanisms.wide import WideNetwork
@@ -25,6 +31,16 @@ MOST_PARENTS = 8
 
 SKETCH_FROM = 300
 """Rows from which a smaller network, asked first, saves time."""
+
+
+FLEXIBLE_UNITS = 64
+"""Hidden units of flexible mechanisms at most."""
+
+FEW_UNITS = 12
+"""Hidden units, at most, of the network that chooses parents for flexible mechanisms."""
+
+WORTH = 5.0
+"""Log pseudo-evidence that flexible mechanisms must gain to be taken."""
 
 
 @dataclass(frozen=True)
@@ -42,19 +58,22 @@ class Integrated:
     Attributes
     ----------
     name
-        ``"linear"`` or ``"nonlinear"``.
+        ``"linear"``, ``"nonlinear"`` or ``"flexible"``.
     scores
         The evidence of every node given any parents.
     sketch
         A smaller network whose evidences are asked first, where that saves time.
     margin
         By how much log evidence it was preferred, where it was chosen.
+    weight
+        How many times every row counts.
     """
 
     name: str
-    scores: LinearGaussian | WideNetwork
+    scores: LinearGaussian | WideNetwork | FlexibleMechanism | ScreenedFlexible
     sketch: WideNetwork | None
     margin: float | None = None
+    weight: float = 1.0
 
 
 def integrate(
@@ -65,25 +84,35 @@ def integrate(
     sketch_units: int,
     seed: int,
     notes: dict[str, Any],
+    coarsen: float | None = None,
+    other: str = "nonlinear",
+    screened: bool = True,
 ) -> Integrated:
     """Build the mechanism of this name, or for ``"auto"`` the one that the evidence prefers.
 
-    `notes` keeps the choice for a fit that is resumed.
+    The choice is between linear ones and the `other`; `notes` keeps it for a fit that is resumed.
+    Where `coarsen` is α, every row counts α/(α + N) times. Flexible mechanisms are `screened` for
+    parents that explain nothing, which saves most of their fits.
     """
+    weight = 1.0 if coarsen is None else coarsen / (coarsen + len(problem.data.values))
+    build = _Builder(problem, units, sketch_units, seed, weight)
     choice = None
     if mechanism == "auto":
         if "choice" not in notes:
-            notes["choice"] = dataclasses.asdict(_compare(problem, sketch_units, seed))
+            compare = build.compare_flexible if other == "flexible" else build.compare_networks
+            notes["choice"] = dataclasses.asdict(compare())
         choice = Choice(**notes["choice"])
         mechanism = choice.mechanism
     margin = None if choice is None else choice.margin
-    data = problem.data
     if mechanism == "linear":
-        model = LinearGaussian.from_values(data.values, data.intervened)
-        return Integrated(mechanism, model, None, margin)
-    expensive = len(data.values) >= SKETCH_FROM and sketch_units < units
-    sketch = _network(problem, sketch_units, seed) if expensive else None
-    return Integrated(mechanism, _network(problem, units, seed), sketch, margin)
+        return Integrated(mechanism, build.linear(), None, margin, weight)
+    if mechanism == "flexible":
+        flexible = build.flexible()
+        scores = ScreenedFlexible.of(flexible) if screened else flexible
+        return Integrated(mechanism, scores, None, margin, weight)
+    expensive = len(problem.data.values) >= SKETCH_FROM and sketch_units < units
+    sketch = build.network(sketch_units) if expensive else None
+    return Integrated(mechanism, build.network(units), sketch, margin, weight)
 
 
 def choose(candidates: dict[str, FamilyScores], prior: EdgePrior) -> Choice:
@@ -102,19 +131,69 @@ def pseudo_evidence(scores: FamilyScores, prior: EdgePrior) -> float:
     return float(families.sum() + odds.sum())
 
 
-def _compare(problem: Problem, units: int, seed: int) -> Choice:
-    """Compare the network with its own linear part, so that only the hidden units differ.
+@dataclass(frozen=True, eq=False)
+class _Builder:
+    """Mechanisms of one problem."""
 
-    BGe's evidence does not compare: its prior on scales is another one, and that difference, some
-    log evidence for each node, would decide.
-    """
-    candidates: dict[str, FamilyScores] = {
-        "linear": _network(problem, 0, seed),
-        "nonlinear": _network(problem, units, seed),
-    }
-    return choose(candidates, problem.prior)
+    problem: Problem
+    units: int
+    sketch_units: int
+    seed: int
+    weight: float
 
+    def linear(self) -> LinearGaussian:
+        data = self.problem.data
+        return LinearGaussian.from_values(data.values, data.intervened, weight=self.weight)
 
-def _network(problem: Problem, units: int, seed: int) -> WideNetwork:
-    data = problem.data
-    return WideNetwork.from_values(data.values, data.names, data.intervened, units=units, seed=seed)
+    def network(self, units: int) -> WideNetwork:
+        data = self.problem.data
+        return WideNetwork.from_values(
+            data.values,
+            data.names,
+            data.intervened,
+            units=units,
+            seed=self.seed,
+            weight=self.weight,
+        )
+
+    def flexible(self) -> FlexibleMechanism:
+        data = self.problem.data
+        return FlexibleMechanism.from_values(
+            data.values,
+            data.names,
+            data.intervened,
+            units=max(1, min(self.units, FLEXIBLE_UNITS)),
+            seed=self.seed,
+            weight=self.weight,
+            locations=LOCATIONS if self.units else LOCATIONS[:1],
+        )
+
+    def compare_networks(self) -> Choice:
+        """Compare the network with its own linear part, so that only the hidden units differ.
+
+        BGe's evidence does not compare: its prior on scales is another one, and that difference,
+        some log evidence for each node, would decide.
+        """
+        candidates: dict[str, FamilyScores] = {
+            "linear": self.network(0),
+            "nonlinear": self.network(self.sketch_units),
+        }
+        return choose(candidates, self.problem.prior)
+
+    def compare_flexible(self) -> Choice:
+        """Whether flexible mechanisms gain more than `WORTH`."""
+        prior, flexible = self.problem.prior, self.flexible()
+        odds = np.where(prior.free, prior.logit, 0.0)
+        everyone = np.arange(len(odds))
+
+        def weigh(scores: FamilyScores, selected: np.ndarray) -> np.ndarray:
+            return scores.family_scores(everyone, selected.T) + (odds * selected).sum(axis=0)
+
+        selections = [
+            forward_selection(scores, prior, most=MOST_PARENTS)
+            for scores in (flexible.linear, self.network(min(self.sketch_units, FEW_UNITS)))
+        ]
+        plain = weigh(flexible.linear, selections[0])
+        found = np.maximum(*(weigh(flexible, selected) for selected in selections))
+        gain = float((found - plain).sum()) - WORTH
+        return Choice("flexible" if gain > 0 else "linear", abs(gain))

@@ -52,6 +52,7 @@ class Several:
     problem: Problem
     method: Method
     graph_weights: str
+    coarsen: float | None
     seed: int
     groups: Int[np.ndarray, " N"] | None
     workers: int | None
@@ -106,6 +107,7 @@ class Several:
             self.method,
             mechanism=part.specification.mechanism,
             graph_weights=self.graph_weights,
+            coarsen=self.coarsen,
             seed=part.seed,
             report=alive,
             deadline=deadline,

@@ -14,6 +14,8 @@ from typing import Any, ClassVar
 
 from svidag.exact.orders import ExactOrders, parent_weights
 from svidag.mechanisms.collapsed import parameter_distribution
+from svidag.mechanisms.flexible import FlexibleMechanism
+from svidag.mechanisms.flexible_screen import ScreenedFlexible
 from svidag.mechanisms.linear import LinearGaussian
 from svidag.mechanisms.wide import WideNetwork
 from svidag.methods.base import Fitted, Method, Run, Support
@@ -30,9 +32,18 @@ MOST_LINEAR = 18
 MOST_NETWORK = 25_000_000
 """Parent sets times rows up to which networks are: half a minute."""
 
+MOST_FLEXIBLE = 10
+"""Variables up to which flexible mechanisms are."""
+
 EXACT = Reason(
     Level.TRUST,
     "Computed exactly: every graph and every order is accounted for, nothing is sampled.",
+)
+
+SCREENED = Reason(
+    Level.TRUST,
+    "Every order is accounted for, nothing is sampled; possible parents that explain nothing in two "
+    "simpler regressions were weighed by these.",
 )
 
 
@@ -53,11 +64,15 @@ class OrderMCMC(ChainSettings, SearchSettings, Method):
     summary: ClassVar[str] = (
         "Mechanisms integrated out, Markov chains over orders; small problems are summed exactly."
     )
-    support: ClassVar[Support] = Support(mechanisms=("auto", "linear", "nonlinear"))
+    support: ClassVar[Support] = Support(
+        mechanisms=("auto", "linear", "nonlinear", "flexible"), coarsening=True
+    )
     trial: ClassVar[Mapping[str, Any]] = MappingProxyType({"exact": False, "orders": 200})
 
     exact: bool = setting(True, "Sum small problems over all orders instead of sampling.")
-    units: int = setting(200, "Hidden units of a nonlinear mechanism.", least=0)
+    units: int = setting(
+        200, "Hidden units of a nonlinear mechanism; a flexible one has at most 64.", least=0
+    )
     sketch_units: int = setting(
         32, "Hidden units of the smaller network that is asked first.", least=0
     )
@@ -71,6 +86,8 @@ class OrderMCMC(ChainSettings, SearchSettings, Method):
             sketch_units=self.sketch_units,
             seed=run.seed,
             notes=run.checkpoint.notes,
+            coarsen=run.coarsen,
+            other="flexible",
         )
         if self.exact and feasible(mechanism.scores):
             return _sum_orders(problem, run, mechanism)
@@ -86,10 +103,12 @@ class OrderMCMC(ChainSettings, SearchSettings, Method):
         )
 
 
-def feasible(model: LinearGaussian | WideNetwork) -> bool:
+def feasible(model: LinearGaussian | WideNetwork | FlexibleMechanism | ScreenedFlexible) -> bool:
     """Whether the sum over all orders takes little time."""
     if isinstance(model, LinearGaussian):
         return model.m <= MOST_LINEAR
+    if isinstance(model, FlexibleMechanism | ScreenedFlexible):
+        return model.m <= MOST_FLEXIBLE
     return model.columns.shape[1] * 2.0**model.m <= MOST_NETWORK
 
 
@@ -102,7 +121,7 @@ def _sum_orders(problem: Problem, run: Run, mechanism: Integrated) -> Fitted:
         parameter_distribution(mechanism.scores, problem.scaling),
         mechanism.name,
         Status.EXACT,
-        (EXACT,),
+        (SCREENED if isinstance(mechanism.scores, ScreenedFlexible) else EXACT,),
         mechanism_margin=mechanism.margin,
         log_evidence=graphs.log_evidence,
     )

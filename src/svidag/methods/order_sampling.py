@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from svidag.mechanisms.flexible_screen import ScreenedFlexible
 from svidag.mechanisms.gaussian_blocks import GaussianBlocks
 from svidag.mechanisms.linear import LinearGaussian
 from svidag.mechanisms.local import CachedScores, FamilyScores, LocalScores
@@ -330,8 +331,11 @@ def _grower(sampling: _Sampling) -> Grower:
 
     if isinstance(mechanism.scores, LinearGaussian):
         blocks = GaussianBlocks.linear(mechanism.scores)
+    elif isinstance(mechanism.scores, ScreenedFlexible):
+        blocks = mechanism.scores.curved
     else:
-        blocks = GaussianBlocks.additive(problem.data.values, problem.data.intervened)
+        data = problem.data
+        blocks = GaussianBlocks.additive(data.values, data.intervened, mechanism.weight)
     return Grower(
         weigher(mechanism.scores),
         None if mechanism.sketch is None else weigher(mechanism.sketch),

@@ -21,6 +21,7 @@ def fit_problem(
     *,
     mechanism: str,
     graph_weights: str,
+    coarsen: float | None,
     seed: int,
     report: Callable[..., None],
     deadline: Deadline,
@@ -39,6 +40,7 @@ def fit_problem(
         Checkpoint(None, {}) if checkpoint is None else checkpoint,
         saved,
         deadline,
+        None if coarsen is None else float(coarsen),
     )
     fitted = method.run(problem, run)
     run.checkpoint.write()

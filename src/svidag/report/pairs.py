@@ -168,6 +168,8 @@ def _told(
 
 def _leaning(posterior: Posterior) -> str:
     """What favours a direction that nothing decides."""
+    if posterior.mechanism == "flexible":
+        return "the shapes of relation and noise, and beliefs"
     if posterior.mechanism in ("nonlinear", "mlp"):
         return "the shape of the relation, and beliefs"
     if posterior.diagnostics is None or posterior.diagnostics.graph_weights == "order":

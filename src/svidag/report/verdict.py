@@ -100,14 +100,25 @@ def _choice(facts: Diagnostics) -> Iterator[Reason]:
     if margin is not None and margin < CLOSE_CALL:
         yield Reason(
             Level.CAREFUL,
-            f"Linear and nonlinear mechanisms explain the data about equally well (a difference of "
-            f"{margin:.1f} in log evidence); {facts.mechanism} was chosen. Try the other one too.",
+            f"Linear and {_alternative(facts)} mechanisms explain the data about equally well (a "
+            f"difference of {margin:.1f} in log evidence); {facts.mechanism} was chosen. Try the "
+            "other one too.",
         )
+
+
+def _alternative(facts: Diagnostics) -> str:
+    """What linear mechanisms were compared with."""
+    if facts.mechanism != "linear":
+        return facts.mechanism
+    return "flexible" if facts.method == "order-mcmc" else "nonlinear"
 
 
 def _data(posterior: Posterior) -> Iterator[Reason]:
     standardised = posterior.problem is not None and posterior.problem.scaling is not None
-    told = [f for f in findings(posterior) if not (standardised and f.kind == "varsortability")]
+    unconcerned = {"varsortability"} if standardised else set()
+    if posterior.mechanism == "flexible":
+        unconcerned |= {"skew", "outlier"}  # noise may have any shape
+    told = [f for f in findings(posterior) if f.kind not in unconcerned]
     for kind, group in groupby(sorted(told, key=lambda f: f.kind), key=lambda f: f.kind):
         yield from _finding_reasons(kind, list(group))
     if posterior.problem is None:
@@ -118,14 +129,21 @@ def _data(posterior: Posterior) -> Iterator[Reason]:
     if found.rough:
         yield Reason(
             Level.CAREFUL,
-            f"Given their probable causes, the noise of {_some(found.rough)} is far from Gaussian.",
+            f"Given their probable causes, the noise of {_some(found.rough)} is far from Gaussian"
+            + (': try mechanism="flexible".' if _has_flexible(posterior) else "."),
         )
     if found.bent:
         yield Reason(
             Level.CAREFUL,
             f"The relation of {_some(found.bent)} to their causes is not a straight line, and the "
-            'model takes it for one: try mechanism="nonlinear".',
+            'model takes it for one: try mechanism="flexible".',
         )
+
+
+def _has_flexible(posterior: Posterior) -> bool:
+    """Whether the method could have taken flexible mechanisms."""
+    facts = posterior.diagnostics
+    return facts is not None and facts.method in ("order-mcmc", "exact")
 
 
 PLURAL = {
@@ -154,7 +172,7 @@ def _discrete(posterior: Posterior) -> Iterator[Reason]:
     if names:
         yield Reason(
             Level.CAREFUL,
-            f"Only two different values in {_some(names)}: the model takes noise to be Gaussian, "
+            f"Only two different values in {_some(names)}: the model takes values to be continuous, "
             "and what points to such a column is judged poorly.",
         )
 
@@ -170,7 +188,13 @@ def _assumptions(posterior: Posterior) -> Iterator[str]:
     yield "No common cause of two variables is missing from the table."
     yield "No feedback loops."
     yield "Rows are independent of each other."
-    yield "Noise is additive and Gaussian."
+    if facts is not None and facts.mechanism == "flexible":
+        yield (
+            "Noise is added to what causes do; it may have any smooth shape, and its size may "
+            "change with the causes, but its shape does not."
+        )
+    else:
+        yield "Noise is additive and Gaussian."
     if facts is not None and facts.mechanism == "linear":
         yield "Effects are linear in their causes."
     if posterior.problem is not None and posterior.problem.data.intervened.any():

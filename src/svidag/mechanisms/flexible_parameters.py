@@ -1,0 +1,273 @@
+"""The parameters of flexible mechanisms, drawn from the approximation behind their evidence.
+
+Given the parent set of a node,
+
+    structure ~ its share of the evidence,
+    θ = (w, g, β) | structure ~ N(mode, H⁻¹), H the information at the mode,
+
+independently of all other nodes. Where rows say little about a tail, a draw of β may be so heavy
+there that simulated values have no variance, or no density at all; where the mode has a variance
+such a draw is moved halfway towards it until it has one too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float, Int, UInt8
+from scipy.linalg import solve_triangular
+
+from svidag.data import Scaling
+from svidag.mechanisms.equations import Equations, ParameterDistribution, schedule
+from svidag.mechanisms.flexible import FlexibleMechanism, draw_in, floored
+from svidag.mechanisms.flexible_structures import Family, Structure
+from svidag.mechanisms.linear_parameters import in_table_units
+from svidag.mechanisms.residual_density import COEFFICIENTS, TiltedDensity
+from svidag.mechanisms.wide import by_parent_set, on_all_cores
+from svidag.run.streams import Stream, generator
+
+_VARIANCE = 3.0  # tails that fall faster than this power have a variance
+
+
+@dataclass(frozen=True, eq=False)
+class FlexibleEquations(Equations):
+    """Location, scale and noise of every node, for every graph, in the units of the table.
+
+        x_j = intercept_j + Σ_i weights_ij x_i + Σ_k hidden_jk max(0, d_kᵀ v − t_k)
+              + exp(log_scale_j + s(Σ_i scale_slopes_ij u_i + scale_bends_ij (|u_i| − size_i))) z_j
+
+    with z_j from the tilted density of β_j, v the parents in the scale of the fit, u_i the parents
+    less `centre`, over `spread`, with far values drawn in, all by node, and s the floor under the
+    scale. Location is not the mean where z has one other than 0.
+    """
+
+    graphs: UInt8[np.ndarray, "S m m"]
+    weights: Float[np.ndarray, "S m m"]
+    intercept: Float[np.ndarray, "S m"]
+    hidden: Float[np.ndarray, "S m F"]
+    log_scale: Float[np.ndarray, "S m"]
+    scale_slopes: Float[np.ndarray, "S m m"]
+    scale_bends: Float[np.ndarray, "S m m"]
+    beta: Float[np.ndarray, "S m K"]
+    model: FlexibleMechanism
+    centre: Float[np.ndarray, "m m"]
+    spread: Float[np.ndarray, "m m"]
+    size: Float[np.ndarray, "m m"]
+    scaling: Scaling | None
+
+    def log_likelihood(self, rows: Float[np.ndarray, "N m"]) -> Float[np.ndarray, "S N"]:
+        """log p(row | A_s, θ_s)."""
+        total = np.zeros((len(self.graphs), len(rows)))
+        for s in range(len(self.graphs)):
+            for j in range(rows.shape[1]):
+                location, log_scale = self.predict(s, j, rows)
+                z = (rows[:, j] - location) * np.exp(-log_scale)
+                total[s] += TiltedDensity(self.beta[s, j]).log_density(z) - log_scale
+        return total
+
+    def propagate(
+        self,
+        values: Float[np.ndarray, "S R m"],
+        noise: Float[np.ndarray, "S R m"],
+        nodes: Bool[np.ndarray, "S m"],
+    ) -> Float[np.ndarray, "S R m"]:
+        """Replace the chosen nodes by what their equations say, one of each graph at a time.
+
+        Standard normal noise becomes noise of the node's own density by its quantiles.
+        """
+        result = values.copy()
+        turns = schedule(self.order, nodes)
+
+        def work(s: int) -> None:
+            for j in turns[s][turns[s] >= 0].tolist():
+                location, log_scale = self.predict(s, j, result[s])
+                z = TiltedDensity(self.beta[s, j]).from_normal(noise[s, :, j])
+                result[s, :, j] = location + np.exp(log_scale) * z
+
+        on_all_cores(work, range(len(result)))
+        return result
+
+    def expected(self, s: int, j: int, rows: Float[np.ndarray, "R m"]) -> Float[np.ndarray, " R"]:
+        """E[x_j | its parents] in graph s: location, and the mean of the noise times the scale."""
+        location, log_scale = self.predict(s, j, rows)
+        return location + np.exp(log_scale) * TiltedDensity(self.beta[s, j]).mean
+
+    def predict(
+        self, s: int, j: int, rows: Float[np.ndarray, "R m"]
+    ) -> tuple[Float[np.ndarray, " R"], Float[np.ndarray, " R"]]:
+        """Location and log scale of node j in graph s, given the values of its parents."""
+        parents = np.flatnonzero(self.graphs[s, :, j])
+        x = rows[:, parents]
+        location = self.intercept[s, j] + x @ self.weights[s, parents, j]
+        if len(parents) and self.hidden[s, j].any():
+            inputs = x
+            if self.scaling is not None:
+                inputs = (x - self.scaling.centre[parents]) / self.scaling.scale[parents]
+            location += self.model.hidden_units(inputs, parents) @ self.hidden[s, j]
+        u = draw_in((x - self.centre[j, parents]) / self.spread[j, parents])
+        h = u @ self.scale_slopes[s, parents, j]
+        h += (np.abs(u) - self.size[j, parents]) @ self.scale_bends[s, parents, j]
+        return location, self.log_scale[s, j] + floored(h)
+
+
+@dataclass(frozen=True, eq=False)
+class FlexibleParameters(ParameterDistribution):
+    """p(location, scale, noise density | A, D) of flexible mechanisms.
+
+    Attributes
+    ----------
+    model
+        The data, in the scale of the fit.
+    scaling
+        From the units of the table to that scale; None where they are the same.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.exponential(size=(500, 2))
+    >>> x[:, 1] += 2 * x[:, 0]
+    >>> model = FlexibleMechanism.from_values(x, ("a", "b"), locations=("linear",))
+    >>> distribution = FlexibleParameters(model, scaling=None)
+    >>> drawn = distribution.parameters(np.array([[0, 1], [0, 0]], dtype=np.uint8), n=50, seed=0)
+    >>> round(float(drawn["weights"][:, 0, 1].mean()), 1)
+    2.0
+    """
+
+    model: FlexibleMechanism
+    scaling: Scaling | None
+
+    def parameters(
+        self, graph: UInt8[np.ndarray, "m m"], n: int, seed: int
+    ) -> dict[str, np.ndarray]:
+        """`weights`, `intercept`, `hidden`, `log_scale`, `scale_slopes`, `scale_bends`, `beta`.
+
+        As in `FlexibleEquations`, with draws on the first axis.
+        """
+        drawn = self.draw(np.repeat(graph[None], n, axis=0), seed)
+        names = ("weights", "intercept", "hidden", "log_scale", "scale_slopes", "scale_bends")
+        return {name: getattr(drawn, name) for name in (*names, "beta")}
+
+    def draw(
+        self,
+        graphs: UInt8[np.ndarray, "S m m"],
+        seed: int,
+        nodes: Bool[np.ndarray, "S m"] | None = None,
+    ) -> FlexibleEquations:
+        """Draw structure and θ of every chosen node; a family is fitted once for all graphs."""
+        model, shape = self.model, graphs.shape[:2]
+        weights, slopes, bends = (np.zeros(graphs.shape) for _ in range(3))
+        intercept, log_scale = np.full((2, *shape), np.nan)
+        hidden = np.zeros((*shape, len(model.thresholds)))
+        beta = np.zeros((*shape, COEFFICIENTS))
+        draws, targets = np.nonzero(np.ones(shape, dtype=bool) if nodes is None else nodes)
+        parents = graphs[draws, :, targets].astype(bool)
+        means, spreads, sizes = model.scale_moments()
+
+        def work(pairs: np.ndarray) -> None:
+            s, j = draws[pairs], int(targets[pairs[0]])
+            members = np.flatnonzero(parents[pairs[0]])
+            drawn = draw_family(model.family(j, members), members, j, len(s), seed)
+            weights[s[:, None], members, j] = drawn.weights[:, :-1]
+            intercept[s, j] = drawn.weights[:, -1]
+            if len(members):
+                hidden[s, j] = drawn.hidden
+            slopes[s[:, None], members, j], bends[s[:, None], members, j] = (
+                drawn.slopes,
+                drawn.bends,
+            )
+            log_scale[s, j] = drawn.log_scale
+            beta[s, j] = drawn.beta
+
+        on_all_cores(work, by_parent_set(targets, parents))
+        centre, spread = means, spreads
+        if self.scaling is not None:
+            hidden *= self.scaling.scale[:, None]
+            centre = self.scaling.centre + means * self.scaling.scale
+            spread = spreads * self.scaling.scale
+        weights, intercept, sd = in_table_units(weights, intercept, np.exp(log_scale), self.scaling)
+        return FlexibleEquations(
+            graphs,
+            weights,
+            intercept,
+            hidden,
+            np.log(sd),
+            slopes,
+            bends,
+            beta,
+            model,
+            centre,
+            spread,
+            sizes,
+            self.scaling,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class FamilyDraws:
+    """Parameters of one family, c times: weights with the intercept last, as in `Regression`."""
+
+    weights: Float[np.ndarray, "c inputs"]
+    hidden: Float[np.ndarray, "c F"] | float
+    log_scale: Float[np.ndarray, " c"]
+    slopes: Float[np.ndarray, "c l"]
+    bends: Float[np.ndarray, "c l"]
+    beta: Float[np.ndarray, "c K"]
+
+
+def draw_family(
+    family: Family, parents: Int[np.ndarray, " l"], node: int, count: int, seed: int
+) -> FamilyDraws:
+    """Draw the structure of a family by its share, and its parameters around the mode."""
+    mask = sum(1 << int(i) for i in parents)
+    choice, normal = generator(seed, Stream.PARAMETERS, node, mask).spawn(2)
+    chosen = choice.choice(len(family.structures), size=count, p=family.shares)
+    size = len(parents)
+    rotations = [each.rotation for each in family.structures if each.rotation is not None]
+    widest = len(rotations[0]) if rotations else 0
+    weights, hidden = np.zeros((count, size + 1)), np.zeros((count, widest))
+    log_scale, slopes, bends = np.zeros(count), np.zeros((count, size)), np.zeros((count, size))
+    beta = np.zeros((count, COEFFICIENTS))
+    for index in np.unique(chosen):
+        at, structure = np.flatnonzero(chosen == index), family.structures[index]
+        theta = draw_parameters(structure, len(at), normal)
+        q = size + 1 + _hidden_size(structure, size)
+        weights[at] = theta[:, : size + 1]
+        if structure.linear_part is not None and structure.rotation is not None:
+            hidden[at] = theta[:, size + 1 : q] @ structure.rotation.T
+            weights[at] -= hidden[at] @ structure.linear_part.T
+        log_scale[at] = theta[:, q]
+        if structure.varying:
+            slopes[at] = theta[:, q + 1 : q + 1 + size]
+            bends[at] = theta[:, q + 1 + size : q + 1 + 2 * size]
+        if structure.tail:
+            beta[at] = theta[:, -COEFFICIENTS:]
+    return FamilyDraws(weights, hidden if widest else 0.0, log_scale, slopes, bends, beta)
+
+
+def _hidden_size(structure: Structure, size: int) -> int:
+    """How many hidden weights a structure has."""
+    others = size + 2 + 2 * size * structure.varying + COEFFICIENTS * (structure.tail > 0)
+    return len(structure.fit.theta) - others
+
+
+def draw_parameters(
+    structure: Structure, count: int, generator: np.random.Generator
+) -> Float[np.ndarray, "c d"]:
+    """θ ~ N(mode, H⁻¹), moved towards the mode where the tails of its density are too heavy."""
+    mode, factor = structure.fit.theta, structure.fit.factor
+    noise = generator.standard_normal((len(mode), count))
+    away = solve_triangular(factor, noise, lower=True, trans=1, check_finite=False).T
+    if structure.tail:
+        beta = mode[-COEFFICIENTS:]
+        least = np.minimum(_VARIANCE, 0.9 * np.array(TiltedDensity(beta).decays))
+        for row in away:
+            while not _proper(beta + row[-COEFFICIENTS:], least):
+                row *= 0.5
+    return mode + away
+
+
+def _proper(beta: Float[np.ndarray, " K"], least: Float[np.ndarray, " 2"]) -> bool:
+    """Whether both tails fall at least so fast."""
+    return bool((np.array(TiltedDensity(beta).decays) >= least).all())
