@@ -128,7 +128,7 @@ def test_a_pattern_selects_by_part_of_the_name_or_by_wildcards(tmp_path):
         (PAPER, "method = 3", "line 14: method.paper.method must be text, got 3"),
         (PAPER, 'method = "svi-dag-publishd"', "line 14: method.paper.method .* did you mean"),
         (PAPER, 'mechansm = "linear"', "line 14: method.paper.mechansm .* unknown setting"),
-        (PAPER, f'{PAPER}\nmechanism = "lineer"', "line 13: method.paper .*; got 'lineer'"),
+        (PAPER, f'{PAPER}\nmechanism = "lineer"', "line 14: method.paper.mechanism .*; got 'lineer'"),
         (PAPER, f"{PAPER}\niterations = 0", "line 15: .*iterations must be at least 1; got 0"),
         (PAPER, f'{PAPER}\nstandardise = "no"', "line 15: .*standardise must be true or false"),
         (PAPER, f'{PAPER}\ngraph_weights = "x"', "line 15: .*graph_weights must be one of"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import re
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping
@@ -93,7 +94,7 @@ def _check_method(entry: Table) -> None:
         except (ValueError, TypeError) as error:
             words = str(error)
             told = words.partition("; known")[0]
-            blamed = [o for o in options if repr(o) in told or told.startswith(o)]
+            blamed = [o for o in options if re.search(rf"\b{re.escape(o)}s?\b", told)]
             raise entry.error(blamed[0] if blamed else "", f"cannot be used: {words}") from None
 
 
