@@ -217,7 +217,7 @@ def test_a_seed_pattern_gives_the_data_it_names():
     assert cell.data_seed == content_seed("ER_p4|n=20|r=2")
     truth = synthetic(4, 3, 20, seed="ER_p4|n=20|r=2").truth.to_numpy()
     outcome = compute(dataclasses.replace(cell, measures=("forecasts",)))
-    assert outcome["figures"]["forecasts"][0]["outcome"] == truth[~np.eye(4, dtype=bool)].tolist()
+    assert outcome["metrics"]["forecasts"][0]["outcome"] == truth[~np.eye(4, dtype=bool)].tolist()
 
 
 def test_a_cell_is_a_pure_function_of_its_content():
@@ -229,14 +229,14 @@ def test_a_cell_is_a_pure_function_of_its_content():
         draws=50,
     )
     first, second = compute(cell), compute(Cell.from_dict(cell.to_dict()))
-    assert first["figures"] == second["figures"]
-    assert first["figures"]["exact"][0]["mean_error"] < 0.05
+    assert first["metrics"] == second["metrics"]
+    assert first["metrics"]["exact"][0]["mean_error"] < 0.05
 
 
 def test_a_figure_that_is_undefined_is_null_in_the_row():
     data = {"source": "synthetic", "m": 3, "edges": 0, "n": 20}
     row = compute(Cell(data=data, method={"method": "exact"}, levels=("dag",), draws=10))
-    assert [record["auroc"] for record in row["figures"]["scores"]] == [None, None]
+    assert [record["auroc"] for record in row["metrics"]["scores"]] == [None, None]
     json.dumps(row, allow_nan=False)
 
 

@@ -52,7 +52,7 @@ class Cell:
     ...     method={"method": "exact"},
     ... )
     >>> row = compute(cell)
-    >>> row["digest"] == cell.digest, sorted(row["figures"])
+    >>> row["digest"] == cell.digest, sorted(row["metrics"])
     (True, ['scores'])
     """
 
@@ -144,7 +144,7 @@ def compute(cell: Cell) -> dict[str, Any]:
             draws = posterior.sample(cell.draws, seed=cell.seed)
         outcome = Outcome(example, posterior, draws, cell.levels, prior, cell.seed)
         with clock.part("score"):
-            figures = {name: measure(name).score(outcome) for name in cell.measures}
+            metrics = {name: measure(name).score(outcome) for name in cell.measures}
     facts = {} if posterior.diagnostics is None else posterior.diagnostics.scalars()
     # A method that measures its own compiling counts tracing too.
     clock.seconds["compile"] = float(facts.get("compile_seconds", clock.seconds["compile"]))
@@ -153,7 +153,7 @@ def compute(cell: Cell) -> dict[str, Any]:
         {
             "digest": cell.digest,
             "cell": cell.content,
-            "figures": figures,
+            "metrics": metrics,
             "seconds": clock.seconds,
             "diagnostics": facts,
             "warnings": sorted({f"{w.category.__name__}: {w.message}"[:200] for w in told})[:5],

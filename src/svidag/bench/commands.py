@@ -1,4 +1,4 @@
-"""`svidag bench`: run studies, and turn their rows into tables and figures."""
+"""`svidag bench`: run studies, and turn their rows into tables and plots."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-app = typer.Typer(help="Run studies and make their tables and figures.", no_args_is_help=True)
+app = typer.Typer(help="Run studies and make their tables and plots.", no_args_is_help=True)
 console = Console()
 
 
@@ -27,7 +27,7 @@ class Layout(StrEnum):
 StudyArgument = Annotated[
     str, typer.Argument(help="A study file, or the name of one in the folder studies.")
 ]
-ResultsOption = Annotated[Path, typer.Option(help="The folder of rows, tables and figures.")]
+ResultsOption = Annotated[Path, typer.Option(help="The folder of rows, tables and plots.")]
 QuickOption = Annotated[bool, typer.Option("--quick", help="The small size of the study.")]
 OnlyOption = Annotated[
     str | None,
@@ -117,7 +117,7 @@ def check(
     workers: WorkersOption = None,
     results: ResultsOption = Path("results"),
 ) -> None:
-    """Compute cells again and say where their figures differ from the rows that are there."""
+    """Compute cells again and say where their metrics differ from the rows that are there."""
     from svidag.bench.progress import watcher
     from svidag.bench.rows import Store
     from svidag.bench.runner import Local, compare
@@ -149,7 +149,7 @@ def table(
     ] = Layout.md,
     results: ResultsOption = Path("results"),
 ) -> None:
-    """Print the tables of a study, published figures beside ours."""
+    """Print the tables of a study, published results beside ours."""
     from svidag.bench.rows import Store
     from svidag.bench.tables import FORMATS, tables
 
@@ -170,12 +170,12 @@ def plot(
     results: ResultsOption = Path("results"),
 ) -> None:
     """Draw the curves of a study as PNG and SVG, beside its rows."""
-    from svidag.bench.figures import plot as draw
+    from svidag.bench.plots import plot as draw
     from svidag.bench.rows import Store
 
     found = _study(study, quick)
     store = Store.of(results, found.name, quick)
-    files = draw(found, store.rows(), results / "published", store.folder / "figures")
+    files = draw(found, store.rows(), results / "published", store.folder / "plots")
     if not files:
         _fail("nothing to draw: no rows of scores over several sizes, or of forecasts")
     for path in files:

@@ -1,7 +1,7 @@
 """What is computed from a fitted posterior and its truth, and how it is averaged.
 
 A measure gives records: dictionaries whose texts are dimensions of a table (level, convention) and
-whose numbers are figures in it.
+whose numbers are metrics in it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Outcome:
 
 
 def averaged(records: Sequence[Records]) -> Records:
-    """Mean and standard error over replicates of every figure, by dimension.
+    """Mean and standard error over replicates of every metric, by dimension.
 
     Examples
     --------
@@ -62,13 +62,13 @@ def averaged(records: Sequence[Records]) -> Records:
 
 def _summary(group: Records) -> dict[str, float | int]:
     names = dict.fromkeys(k for record in group for k, v in record.items() if _number(v))
-    figures: dict[str, float | int] = {}
+    summary: dict[str, float | int] = {}
     for name in names:
         values = np.array([record[name] for record in group if _number(record.get(name))])
-        figures[name] = float(values.mean())
+        summary[name] = float(values.mean())
         if len(values) > 1:
-            figures[f"{name}_se"] = float(values.std(ddof=1) / np.sqrt(len(values)))
-    return figures | {"count": len(group)}
+            summary[f"{name}_se"] = float(values.std(ddof=1) / np.sqrt(len(values)))
+    return summary | {"count": len(group)}
 
 
 def _number(value: Any) -> bool:

@@ -86,7 +86,7 @@ class Presentation:
     conventions
         Conventions shown, of ``"standard"`` and ``"reference"``.
     published
-        Files of published figures to stand beside.
+        Files of published results that are shown beside ours.
     x
         The option along the horizontal axis of a plot.
     """
