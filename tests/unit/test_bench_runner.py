@@ -67,7 +67,7 @@ def study(tmp_path, monkeypatch):
 def test_a_cell_that_dies_is_lost_alone_and_tried_again(study):
     first = bench("run", "study.toml")
     assert first.exit_code == 1
-    assert "1 finished, 3 failed, 0 were there" in first.output
+    assert "1 finished, 3 failed, 0 had a row already" in first.output
     errors = {f["cell"]["method"]["action"]: f["error"] for f in study.failures().values()}
     assert errors["raise"] == "ValueError: no luck"
     assert errors["crash"] == "the process died (signal 9)"
@@ -80,7 +80,7 @@ def test_a_cell_that_dies_is_lost_alone_and_tried_again(study):
 
     study.folder.parent.parent.joinpath("fixed").touch()
     second = bench("run", "study.toml", "--only", "action=raise")
-    assert "1 finished, 0 failed, 0 were there" in second.output
+    assert "1 finished, 0 failed, 0 had a row already" in second.output
     assert len(study.failures()) == 2
     third = bench("run", "study.toml", "--only", "*e #0", "--list")
     assert third.output.count("done") == 3
@@ -91,7 +91,7 @@ def test_a_row_is_checked_by_computing_it_again(study):
     bench("run", "study.toml", "--only", "action=fine")
     (row,) = study.rows().values()
     again = bench("run", "study.toml", "--only", "action=fine")
-    assert "0 finished, 0 failed, 1 were there" in again.output
+    assert "0 finished, 0 failed, 1 had a row already" in again.output
     assert "1 finished" in bench("run", "study.toml", "--only", "action=fine", "--again").output
     assert "1 of 1 rows come out the same" in bench("check", "study.toml").output
     row["metrics"]["scores"][0]["brier"] += 1e-3

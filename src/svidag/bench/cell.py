@@ -67,7 +67,7 @@ class Cell:
 
     @property
     def content(self) -> dict[str, Any]:
-        """All that the row depends on."""
+        """Everything that the row depends on."""
         return self._problem | {
             "draws": self.draws,
             "measures": list(self.measures),
@@ -109,7 +109,7 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """What lists and progress call it; ``--only`` matches against this."""
+        """The name in lists and progress; ``--only`` matches against it."""
         shown = [v if k in PARTS else f"{k}={v}" for k, v in self.labels.items()]
         return " ".join([*map(str, shown), f"#{self.replicate}"])
 
@@ -131,7 +131,7 @@ PARTS = ("data", "method", "prior")
 def compute(cell: Cell) -> dict[str, Any]:
     """Make the data, fit, draw and score: the row of a cell, ready for JSON."""
     clock = Clock()
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("default")
         with clock.part("data"):
             example = _example(cell)
@@ -156,7 +156,7 @@ def compute(cell: Cell) -> dict[str, Any]:
             "metrics": metrics,
             "seconds": clock.seconds,
             "diagnostics": facts,
-            "warnings": sorted({f"{w.category.__name__}: {w.message}"[:200] for w in told})[:5],
+            "warnings": sorted({f"{w.category.__name__}: {w.message}"[:200] for w in caught})[:5],
             "versions": versions(),
             "cores": cores.usable(),
         }

@@ -161,23 +161,23 @@ def shares(outcome: Outcome) -> Records:
 def against_exact(outcome: Outcome) -> Records:
     """Mean and largest difference of edge probabilities from those of the exact posterior.
 
-    ``draws_error`` is the largest difference of the frequencies among the draws. The judge has the
-    data in the scale of the fit and, if that is nonlinear, the same hidden units; for a mechanism
-    that cannot be integrated out it is linear.
+    ``draws_error`` is the largest difference of the frequencies among the draws. The exact
+    posterior uses the data in the scale of the fit. If the fit is nonlinear it uses the same hidden
+    units; if its mechanism cannot be integrated out, the exact posterior is the linear one.
     """
     from svidag import exact
 
     problem = _problem(outcome, "exact")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the fit has told what is wrong with the data
-        judge = exact.posterior(
+        warnings.simplefilter("ignore")  # the fit has already warned about the data
+        exact_posterior = exact.posterior(
             problem.data,
             prior=outcome.prior,
             mechanism="nonlinear" if _nonlinear(outcome) else "linear",
             standardise=False,
             seed=outcome.seed,
         )
-    right = judge.edge_probabilities().to_numpy()
+    right = exact_posterior.edge_probabilities().to_numpy()
     off = ~np.eye(len(right), dtype=bool)
     error = np.abs(outcome.posterior.edge_probabilities().to_numpy() - right)[off]
     drawn = np.abs(outcome.draws.mean(axis=0) - right)[off]

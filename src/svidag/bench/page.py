@@ -1,4 +1,4 @@
-"""Studies with rows as text: one page of all, and the tables of each in files of their own."""
+"""The page of all studies, and files with the tables of each study."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ error over replicates. Two conventions of scoring: *standard* is the definition 
 counts once; at CPDAG level all scores compare CPDAGs), *reference* is how the code behind the
 published tables scores, for comparison with those only. The best of each setting is in bold.
 Published results were measured by others, on other draws of the data unless said otherwise, and
-on a GPU; what ours were computed with stands at the end of each study.
+on a GPU; versions and machine of ours are given at the end of each study.
 """
 HEADINGS = {
     "mec": "Equivalence class",
@@ -43,7 +43,7 @@ def write_page(studies: Sequence[Study], results: Path, out: Path) -> None:
         rows = store.rows()
         found = list(tables(study, rows, results / "published"))
         if found:
-            pictures = _copied(sorted((store.folder / "plots").glob("*.svg")), study.name, out)
+            pictures = _copy(sorted((store.folder / "plots").glob("*.svg")), study.name, out)
             parts.append(_section(study, found, store, results / "published", pictures))
         else:
             waiting.append(f"- {study.title}: `svidag bench run {study.name}`\n")
@@ -78,7 +78,7 @@ def _write(path: Path, text: str) -> None:
     path.write_text(text + "\n", encoding="utf-8")
 
 
-def _copied(pictures: Sequence[Path], study: str, out: Path) -> list[str]:
+def _copy(pictures: Sequence[Path], study: str, out: Path) -> list[str]:
     """Copy pictures beside the page; give their links."""
     folder = out.parent / "plots"
     for picture in pictures:
@@ -146,7 +146,7 @@ def _compare(table: StudyTable, name: str, ours: Line, rivals: list[Line]) -> It
 
 
 def _failures(study: Study, store: Store) -> list[str]:
-    """The cells that were tried in vain, and why."""
+    """The cells that failed, and why."""
     failed = store.failures()
     return [
         f"*Failed:* {cell.name}: {failed[cell.digest]['error'].splitlines()[0]}"

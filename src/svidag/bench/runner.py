@@ -18,12 +18,12 @@ from svidag.bench.rows import Row, Store
 from svidag.bench.study import Limits
 
 Executor = Callable[[Sequence[Cell]], Iterator[tuple[Cell, Row]]]
-"""Computes cells, in any order; gives each with its row or failure as soon as it is there."""
+"""Computes cells in any order; yields each with its row or failure as soon as it is finished."""
 
 
 @dataclass(frozen=True)
 class Tally:
-    """What a run did."""
+    """How many cells a run skipped, finished and failed to compute."""
 
     skipped: int
     finished: int
@@ -119,9 +119,9 @@ class Local:
         pool = _Pool(self.limits, self.paths)
         threads = ThreadPoolExecutor(self.workers)
         try:
-            asked = {threads.submit(pool.compute, cell): cell for cell in cells}
-            for future in as_completed(asked):
-                yield asked[future], future.result() | {"workers": self.workers}
+            futures = {threads.submit(pool.compute, cell): cell for cell in cells}
+            for future in as_completed(futures):
+                yield futures[future], future.result() | {"workers": self.workers}
         finally:
             threads.shutdown(wait=False, cancel_futures=True)
             pool.close()

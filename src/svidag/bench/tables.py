@@ -93,7 +93,7 @@ SHOWN: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 """The metrics shown for each measure; a measure that is not listed shows all that it has."""
 
-ELSEWHERE = SHOWN["costs"]
+MACHINE_DEPENDENT = SHOWN["costs"]
 """Metrics that depend on the machine: published ones are shown, but not compared with ours."""
 
 
@@ -130,7 +130,9 @@ class StudyTable:
             line
             for line in setting
             if line.get(name) is not None
-            and (name not in ELSEWHERE or not line.get("published") or line["method"] == GOAL)
+            and (
+                name not in MACHINE_DEPENDENT or not line.get("published") or line["method"] == GOAL
+            )
         ]
 
 
