@@ -170,7 +170,7 @@ class _Stop(Silent):
     def __init__(self, at: int) -> None:
         self.left = at
 
-    def update(self, done: int, figures: Any) -> None:
+    def update(self, done: int, metrics: Any) -> None:
         self.left -= 1
         if self.left == 0:
             raise KeyboardInterrupt

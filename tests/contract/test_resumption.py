@@ -61,7 +61,7 @@ class Impatient(Meter):
     def open(self, title, done, total):
         self.title = title
 
-    def update(self, done, figures):
+    def update(self, done, metrics):
         if self.stage in self.title:
             self.left -= 1
             if self.left == 0:
@@ -134,7 +134,7 @@ def test_an_interruption_before_anything_is_known_leaves_no_file(tmp_path, strai
 
 def test_a_fit_resumes_while_it_repairs_its_tables(tmp_path, monkeypatch):
     """Chains that begin again, because something was found outside, are cut off too."""
-    cut = order_sampling.join
+    cut = order_sampling.join_halves
 
     def lacking(grower, halves):
         made = cut(grower, halves)
@@ -144,7 +144,7 @@ def test_a_fit_resumes_while_it_repairs_its_tables(tmp_path, monkeypatch):
         tables, _ = grower.tables(sets, shares(sets, drawn))
         return dataclasses.replace(made, sets=sets, tables=tables)
 
-    monkeypatch.setattr(order_sampling, "join", lacking)
+    monkeypatch.setattr(order_sampling, "join_halves", lacking)
     whole = fit(TABLE)
     assert whole.diagnostics.details.searched_again > 1
     path = tmp_path / "fit.npz"
@@ -152,7 +152,7 @@ def test_a_fit_resumes_while_it_repairs_its_tables(tmp_path, monkeypatch):
         fit(TABLE, checkpoint=path, progress=Impatient("moving", 400 + 130))
     manifest, arrays = read(path, FORMAT)
     assert decode(manifest["state"], arrays)["tables"].searched == 1
-    monkeypatch.setattr(order_sampling, "join", None)  # made already
+    monkeypatch.setattr(order_sampling, "join_halves", None)  # made already
     resumed = fit(TABLE, checkpoint=path)
     assert same(resumed, whole)
     assert resumed.diagnostics.details.searched_again == whole.diagnostics.details.searched_again

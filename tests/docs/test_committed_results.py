@@ -61,7 +61,7 @@ def test_the_default_preset_reaches_its_goals_of_quality():
 def test_a_cell_computed_again_gives_its_row(name, cell):
     (cell,) = study(name).select(cell)
     row = Store(RESULTS / name).rows()[cell.digest]
-    assert list(differences(row["figures"], compute(cell)["figures"])) == []
+    assert list(differences(row["metrics"], compute(cell)["metrics"])) == []
 
 
 def test_the_prior_does_to_one_arrow_what_the_paper_says():

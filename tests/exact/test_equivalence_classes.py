@@ -85,7 +85,7 @@ def test_told_directions_give_the_essential_graph_of_the_interventions(classes_o
             smaller[(A * told).tobytes()].append(A)
         for alike in smaller.values():
             union = np.stack(alike).max(axis=0)
-            assert (cpdags(np.stack(alike), told=told) == union).all()
+            assert (cpdags(np.stack(alike), known_directions=told) == union).all()
 
 
 def test_members_are_the_class(classes_of_four, classes_of_five):

@@ -21,15 +21,15 @@ from svidag.run.deadline import Deadline
 from svidag.run.status import Status
 from svidag.samplers.order_chains import run_chains
 from svidag.scores import ParentSets, Shares, Weigher, shares
-from svidag.search.growth import missed
-from svidag.search.halves import chain_starts, grow_halves, join, look_outside
+from svidag.search.growth import missing_share
+from svidag.search.halves import chain_starts, grow_halves, join_halves, search_outside_tables
 
 
 def silent(*_):
     pass
 
 
-class Grown:
+class ProblemWithTables:
     """A small problem with tables, as a fit makes them before its chains."""
 
     def __init__(self):
@@ -48,7 +48,7 @@ class Grown:
         )
         self.grower = method._grower(self.sampling)
         self.halves = grow_halves(self.grower, report=silent, keep=silent)
-        self.made = join(self.grower, self.halves)
+        self.made = join_halves(self.grower, self.halves)
 
     def run(self, deadline=None):
         checkpoint = Checkpoint(None, {})
@@ -87,7 +87,7 @@ class Grown:
 
 @cache
 def grown():
-    return Grown()
+    return ProblemWithTables()
 
 
 def test_there_are_strong_true_parents_to_take_out():
@@ -98,10 +98,10 @@ def test_complete_tables_are_left_alone_and_trusted():
     case = grown()
     chains = case.chains(case.made)
     assert case.error(chains.edges.mean(axis=0)) <= 0.05
-    looked, more = look_outside(case.grower, case.made, chains, silent)
+    looked, more = search_outside_tables(case.grower, case.made, chains, silent)
     assert more is None
-    assert looked.settled
-    assert looked.confirmed
+    assert looked.growth_ended
+    assert looked.searches_agree
     assert looked.outside <= 0.05
     assert case.outcome(looked, chains) == (Status.CONVERGED, Level.TRUST)
 
@@ -112,7 +112,7 @@ def test_a_true_parent_taken_out_by_hand_is_noticed_and_not_trusted(which):
     cut = case.without(*case.strong[which])
     chains = case.chains(cut)
     assert case.error(chains.edges.mean(axis=0)) > 0.5
-    looked, more = look_outside(case.grower, cut, chains, silent)
+    looked, more = search_outside_tables(case.grower, cut, chains, silent)
     assert more is not None
     status, level = case.outcome(looked, chains)
     assert status is not Status.CONVERGED
@@ -158,18 +158,18 @@ def test_a_repair_that_nobody_could_check_is_not_trusted(monkeypatch):
     case = grown()
     case.begun = 0
 
-    def counted(*given, begun=None, **named):
+    def counted(*given, resumed=None, **named):
         case.begun += 1
-        return run_chains(*given, begun=begun, **{**named, "stop": None})
+        return run_chains(*given, resumed=resumed, **{**named, "stop": None})
 
     def look(grower, made, chains, report):
-        looked, more = look_outside(case.grower, made, chains, report)
+        looked, more = search_outside_tables(case.grower, made, chains, report)
         # As if only the round after the chains had found something, and no fresh search.
-        told = {"outside": 0.0, "gaps": case.made.gaps}
+        told = {"outside": 0.0, "search_gaps": case.made.search_gaps}
         return dataclasses.replace(looked, **told), dataclasses.replace(more, **told)
 
     monkeypatch.setattr(method, "run_chains", counted)
-    monkeypatch.setattr(method, "look_outside", look)
+    monkeypatch.setattr(method, "search_outside_tables", look)
     found, error, level = fitted(monkeypatch, 0, looks=method.LOOKS, deadline=Passing())
     assert case.begun == 2
     assert error <= 0.05  # it went well, but that is luck
@@ -180,7 +180,7 @@ def test_a_repair_that_nobody_could_check_is_not_trusted(monkeypatch):
 def test_what_one_half_lacks_of_the_other_is_the_share_of_it():
     case = grown()
     own, (cause, effect) = case.halves[0], case.strong[0]
-    assert missed(own, own.sets) == 0.0
+    assert missing_share(own, own.sets) == 0.0
     left = case.without(cause, effect).sets
     drawn = own.drawn
     whole = own.sets.joined(left)
@@ -191,7 +191,7 @@ def test_what_one_half_lacks_of_the_other_is_the_share_of_it():
     mass = np.where(inside, np.exp(whole.weights[rows] - whole.weights[rows].max()), 0.0)
     lacking = left.rows_of(whole.chosen(rows)) < 0
     expected = (mass[:, lacking].sum(axis=1) / mass.sum(axis=1)).mean()
-    assert missed(own, left) == pytest.approx(expected, abs=1e-9)
+    assert missing_share(own, left) == pytest.approx(expected, abs=1e-9)
     assert expected > 0.5
 
 

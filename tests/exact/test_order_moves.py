@@ -22,7 +22,7 @@ PRIORS = {
     "hard": Prior(p=0.4, required=[("c", "b")], forbidden=[("a", "d")]),
 }
 NEVER = Agreement(tolerance=0.0)
-LONG = Schedule(chains=2, levels=3, burn_in=50, orders=1500, thin=4, enough=NEVER)
+LONG = Schedule(chains=2, levels=3, burn_in=50, orders=1500, thin=4, stopping_rule=NEVER)
 
 
 def sample(n=25, m=4, seed=1):
@@ -115,8 +115,8 @@ def test_the_places_of_a_node_are_compared_as_by_scoring_whole_orders(prior):
     order = np.array([2, 0, 1, 3])
     state, scores = located(order, tables), np.empty(4)
     for i in range(4):
-        laid_out = compiled_tables(tables).laid_out
-        relocate.compare_places(i, 0, 4, order, *state, laid_out, None, scores)
+        subset_sums = compiled_tables(tables).subset_sums
+        relocate.compare_places(i, 0, 4, order, *state, subset_sums, None, scores)
         others = order[order != i]
         there = tables.log_evidence(np.stack([np.insert(others, t, i) for t in range(4)]))
         assert scores == pytest.approx(there - tables.log_evidence(order[None]), abs=1e-9)
@@ -127,7 +127,7 @@ def test_sliding_keeps_places_and_masks_in_step():
     order = np.array([2, 0, 1, 3])
     state = located(order, tables)
     for i, there in ((2, 3), (1, 0), (0, 0), (3, 1)):
-        relocate.slide(i, there, order, *state, compiled_tables(tables).laid_out, None)
+        relocate.slide(i, there, order, *state, compiled_tables(tables).subset_sums, None)
         assert order[there] == i
         for kept, fresh in zip(state, located(order, tables), strict=True):
             assert kept.tolist() == fresh.tolist()
@@ -159,7 +159,7 @@ def test_every_draw_obeys_hard_knowledge_and_its_order():
 
 def test_same_seed_same_chains():
     beliefs, tables = small_tables(PRIORS["plain"])
-    short = Schedule(chains=2, burn_in=7, orders=5, look=2, thin=3, enough=NEVER)
+    short = Schedule(chains=2, burn_in=7, orders=5, look=2, thin=3, stopping_rule=NEVER)
     one, two = (run_chains(tables, beliefs, short, seed=5) for _ in range(2))
     assert (one.orders == two.orders).all()
     assert (one.edges == two.edges).all()
@@ -171,7 +171,7 @@ def test_same_seed_same_chains():
 def test_chains_begin_at_given_orders(prior):
     beliefs, tables = small_tables(prior)
     starts = np.array([[2, 1, 0, 3], [3, 2, 1, 0]])
-    still = Schedule(chains=2, levels=2, burn_in=0, orders=2, moves="none", enough=NEVER)
+    still = Schedule(chains=2, levels=2, burn_in=0, orders=2, moves="none", stopping_rule=NEVER)
     chains = run_chains(tables, beliefs, still, seed=0, starts=starts)
     assert (chains.orders == starts[:, None]).all()
 
@@ -191,7 +191,7 @@ def test_a_power_flattens_the_law_of_orders():
 def test_chains_end_when_time_is_up():
     beliefs, tables = small_tables(PRIORS["plain"])
     asked = []
-    schedule = Schedule(chains=2, burn_in=5, orders=12, look=4, enough=NEVER)
+    schedule = Schedule(chains=2, burn_in=5, orders=12, look=4, stopping_rule=NEVER)
     chains = run_chains(
         tables, beliefs, schedule, seed=0, stop=lambda: asked.append(None) or len(asked) == 2
     )
@@ -214,10 +214,10 @@ def test_exchanges_carry_a_chain_between_modes_that_moves_alone_do_not_cross():
     tables = tables_of_sums(nodes)
     log = tables.log_evidence(orders)
     p = np.exp(log - np.logaddexp.reduce(log))
-    alone = Schedule(chains=2, levels=1, burn_in=0, orders=400, thin=5, enough=NEVER)
+    alone = Schedule(chains=2, levels=1, burn_in=0, orders=400, thin=5, stopping_rule=NEVER)
     beliefs = Prior(p=0.5).bind(NAMES)
     stuck = run_chains(tables, beliefs, alone, seed=0)
-    ladder = Schedule(chains=4, levels=8, flattest=0.01, orders=1000, thin=5, enough=NEVER)
+    ladder = Schedule(chains=4, levels=8, flattest=0.01, orders=1000, thin=5, stopping_rule=NEVER)
     free = run_chains(tables, beliefs, ladder, seed=0)
     share = (free.orders == forward).all(axis=2).mean()
     assert abs(share - p[(orders == forward).all(axis=1)][0]) < 0.06
@@ -235,12 +235,12 @@ def tables_of_sums(nodes):
 
 def test_a_run_cut_off_after_any_segment_goes_on_as_if_nothing_had_happened():
     beliefs, tables = small_tables(PRIORS["hard"])
-    schedule = Schedule(chains=2, burn_in=5, orders=11, look=4, thin=3, enough=NEVER)
+    schedule = Schedule(chains=2, burn_in=5, orders=11, look=4, thin=3, stopping_rule=NEVER)
     states = []
     whole = run_chains(tables, beliefs, schedule, seed=2, keep=states.append)
     assert [state.length for state in states] == [4, 8, 11]
     for state in states:
-        resumed = run_chains(tables, beliefs, schedule, seed=2, begun=state)
+        resumed = run_chains(tables, beliefs, schedule, seed=2, resumed=state)
         assert (resumed.orders == whole.orders).all()
         assert (resumed.edges == whole.edges).all()
         assert (resumed.moved == whole.moved).all()
@@ -249,7 +249,7 @@ def test_a_run_cut_off_after_any_segment_goes_on_as_if_nothing_had_happened():
 def test_chains_end_when_halves_agree_and_only_on_the_grid():
     beliefs, tables = small_tables(PRIORS["plain"])
     rule = Agreement(tolerance=0.05, effective=100.0)
-    schedule = Schedule(chains=4, burn_in=20, orders=10_000, look=50, enough=rule)
+    schedule = Schedule(chains=4, burn_in=20, orders=10_000, look=50, stopping_rule=rule)
     reported = []
     found = run_chains(tables, beliefs, schedule, seed=0, report=reported.append)
     assert found.length % 50 == 0
@@ -258,6 +258,9 @@ def test_chains_end_when_halves_agree_and_only_on_the_grid():
     assert effective_size(found.log_evidence) >= 100
     assert max(reported) == 4 * (20 + found.length * 10)
     patient = run_chains(
-        tables, beliefs, Schedule(chains=4, burn_in=20, orders=found.length, enough=NEVER), seed=0
+        tables,
+        beliefs,
+        Schedule(chains=4, burn_in=20, orders=found.length, stopping_rule=NEVER),
+        seed=0,
     )
     assert patient.length == found.length

@@ -17,7 +17,7 @@ NAMES = tuple("abcde")
 
 def only_listed(capacity):
     """A table has the sets that were found, whatever small share that leaves out."""
-    return {"spared": (0.0, 0.0), "capacity": capacity, "every": lambda candidates: None}
+    return {"omitted_share": (0.0, 0.0), "capacity": capacity, "every": lambda candidates: None}
 
 
 HARD = Prior(p=0.3, required=[("e", "a")], forbidden=[("a", "d"), ("b", "d")])
@@ -161,7 +161,7 @@ def test_neighbours_are_all_sets_one_variable_away_within_reach(prior, sketch):
     rows = np.flatnonzero(held.log_peak > -3.0)
     assert len(rows) >= 5
     weigher = Weigher(model(), bound)
-    found, share = neighbours(sets, rows, held, weigher, reach=reach, sketch=sketch)
+    found, share = neighbours(sets, rows, held, weigher, within=reach, sketch=sketch)
     known = {
         (j, tuple(np.flatnonzero(row).tolist()))
         for j, row in zip(sets.nodes.tolist(), sets.parents(), strict=True)
@@ -209,7 +209,7 @@ def test_few_variables_are_all_candidates_and_nothing_is_left_out():
     parents = random_sets(12, 60, 3, seed=0)
     weights = np.random.default_rng(1).normal(size=len(parents))
     table, lost = node_table(
-        parents, weights, peaked(parents, weights - 9), cut=0.1, **only_listed(2)
+        parents, weights, peaked(parents, weights - 9), candidate_share=0.1, **only_listed(2)
     )
     assert lost == 0.0
     assert listed(table, 12) == {tuple(np.flatnonzero(row).tolist()) for row in parents}
@@ -224,7 +224,7 @@ def test_variables_whose_sets_hold_little_are_left_out_and_their_share_is_told()
     assert 5 < rare.sum() < len(parents) - 5
     held = peaked(parents, np.where(rare, -12.0, -2.0))
     weights = np.random.default_rng(1).normal(size=len(parents))
-    table, lost = node_table(parents, weights, held, cut=0.005, **only_listed(10))
+    table, lost = node_table(parents, weights, held, candidate_share=0.005, **only_listed(10))
     assert sorted(table.candidates) == list(range(1, 14))
     kept = {tuple(np.flatnonzero(row).tolist()) for row in parents[~rare]}
     assert listed(table, m) == kept
@@ -237,7 +237,9 @@ def test_where_many_variables_matter_the_sets_that_hold_most_are_listed():
     rng = np.random.default_rng(1)
     log_peak = rng.permutation(np.linspace(-4.0, -1.0, len(parents)))
     held = peaked(parents, log_peak)
-    table, lost = node_table(parents, log_peak + 5, held, cut=0.005, **only_listed(capacity))
+    table, lost = node_table(
+        parents, log_peak + 5, held, candidate_share=0.005, **only_listed(capacity)
+    )
     # The empty set, which fits into every order, comes first whatever its share.
     best = np.lexsort((-log_peak, parents.any(axis=1)))[:capacity]
     assert not parents[best[0]].any()
@@ -251,7 +253,9 @@ def test_required_parents_are_the_first_candidates():
     parents[:, [7, 33]] = True
     parents = np.unique(parents, axis=0)
     held = peaked(parents, np.full(len(parents), -1.0))
-    table, _ = node_table(parents, np.zeros(len(parents)), held, cut=0.0, **only_listed(9))
+    table, _ = node_table(
+        parents, np.zeros(len(parents)), held, candidate_share=0.0, **only_listed(9)
+    )
     assert set(table.candidates[:2].tolist()) == {7, 33}
     assert (table.masks & 3 == 3).all()
 
@@ -261,7 +265,7 @@ def test_tables_of_a_complete_collection_have_the_evidence_of_every_order():
     sets = complete(bound)
     orders = np.array([[4, 0, 1, 2, 3], [2, 4, 3, 0, 1]])
     weigher = Weigher(model(), bound)
-    sizes = {"cut": 0.0, "spared": (0.0, 0.0), "capacity": 9}
+    sizes = {"candidate_share": 0.0, "omitted_share": (0.0, 0.0), "capacity": 9}
     made, left_out = tables(sets, shares(sets, orders[:1]), weigher, **sizes)
     assert left_out.tolist() == [0.0] * 5
     inside = np.where(bound.free, np.log1p(-bound.marginal), 0.0)
@@ -294,7 +298,7 @@ def test_sets_that_nobody_looked_at_are_listed_where_that_is_quick():
     """Only the two single parents were found; their pair weighs most."""
     parents = np.eye(3, dtype=bool)[[1, 2]]
     held = peaked(parents, np.zeros(2))
-    sizes = {"cut": 0.0, "spared": (0.0, 0.0), "capacity": 9}
+    sizes = {"candidate_share": 0.0, "omitted_share": (0.0, 0.0), "capacity": 9}
     table, lost = node_table(
         parents, np.ones(2), held, **sizes, every=lambda candidates: np.array([0.0, 1.0, 1.0, 5.0])
     )
@@ -310,15 +314,15 @@ def test_the_last_variables_are_left_out_where_they_hold_little_on_average():
     log_peak = np.full(m, -1.0)
     log_peak[-4:] = -2.0
     held = Shares(log_peak, np.where(np.arange(m) < m - 4, 0.05, 0.004), parents)
-    sizes = {"cut": 0.0, "capacity": 9, "every": lambda candidates: None}
-    table, lost = node_table(parents, np.zeros(m), held, spared=(0.017, 0.017), **sizes)
+    sizes = {"candidate_share": 0.0, "capacity": 9, "every": lambda candidates: None}
+    table, lost = node_table(parents, np.zeros(m), held, omitted_share=(0.017, 0.017), **sizes)
     assert sorted(table.candidates) == list(range(1, m - 4))
     assert lost == pytest.approx(4 * 0.004)
-    table, lost = node_table(parents, np.zeros(m), held, spared=(0.0, 0.02), **sizes)
+    table, lost = node_table(parents, np.zeros(m), held, omitted_share=(0.0, 0.02), **sizes)
     assert len(table.candidates) == 16
     more = replace(held, mean=held.mean * 3)
     for of, most in ((held, 0.01), (more, 0.1)):  # all together hold too much, or each of them
-        table, _ = node_table(parents, np.zeros(m), of, spared=(0.0, most), **sizes)
+        table, _ = node_table(parents, np.zeros(m), of, omitted_share=(0.0, most), **sizes)
         assert len(table.candidates) == m - 1
 
 
@@ -330,8 +334,9 @@ def test_of_sets_that_must_be_summed_those_that_hold_least_are_left_out():
     parents = np.concatenate([parents, more])
     mean = np.concatenate([np.full(m, 0.04), np.full(10, 0.003)])
     held = Shares(np.log(mean), mean, parents)
-    table, lost = node_table(parents, np.zeros(len(parents)), held, cut=0.0, spared=(0.01, 0.01),
-                             capacity=99, every=lambda candidates: None)  # fmt: skip
+    shares = {"candidate_share": 0.0, "omitted_share": (0.01, 0.01)}
+    sizes = {"capacity": 99, "every": lambda candidates: None}
+    table, lost = node_table(parents, np.zeros(len(parents)), held, **shares, **sizes)
     assert len(table.candidates) == m - 1
     assert len(table.masks) == len(parents) - 3
     assert lost == pytest.approx(3 * 0.003)

@@ -12,7 +12,7 @@ from svidag.samplers import relocation as relocate
 from svidag.samplers.order_chains import draw_graphs
 from svidag.scores import NodeTable, ScoreTables, forward_selection, subset_sums
 from svidag.scores.lookup import NEGLIGIBLE, compiled_tables, prepare_move
-from svidag.scores.tables import MOST_CANDIDATES, MOST_LAID_OUT
+from svidag.scores.tables import MAX_TABULATED, MOST_CANDIDATES
 
 NAMES = ("a", "b", "c", "d")
 PRIORS = {
@@ -24,7 +24,7 @@ PRIORS = {
 
 def cut(tables):
     """What a compiled sum may lack: for each candidate that is not laid out, what is negligible."""
-    others = max(len(node.candidates) for node in tables.nodes) - MOST_LAID_OUT
+    others = max(len(node.candidates) for node in tables.nodes) - MAX_TABULATED
     return max(0, others) * np.exp(-NEGLIGIBLE) + 1e-9
 
 
@@ -127,7 +127,7 @@ def compared(i, order, state, compiled):
     m = len(order)
     prepared, scores = np.empty((2, m)), np.empty(m)
     prepare_move(i, *state, compiled, prepared)
-    relocate.compare_places(i, 0, m, order, *state, compiled.laid_out, prepared, scores)
+    relocate.compare_places(i, 0, m, order, *state, compiled.subset_sums, prepared, scores)
     return scores, prepared
 
 
@@ -163,7 +163,7 @@ def test_sums_of_scanned_tables_stay_right_while_nodes_are_moved(prior):
         i = int(rng.integers(wide.m))
         scores, prepared = compared(i, order, state, compiled)
         there = int(rng.choice(np.flatnonzero(scores > -np.inf)))
-        relocate.slide(i, there, order, *state, compiled.laid_out, prepared)
+        relocate.slide(i, there, order, *state, compiled.subset_sums, prepared)
         _, _, (place, masks, present) = located(order, wide.tables)
         assert state[0].tolist() == place.tolist()
         assert state[1].tolist() == masks.tolist()

@@ -20,8 +20,8 @@ def test_a_new_data_set_method_and_measure_need_a_function_each(tmp_path, monkey
     (tmp_path / "own.toml").write_text(block("toml", "mine:size"))
     (cell,) = Study.read(tmp_path / "own.toml").cells
     row = compute(cell)
-    assert row["figures"]["mine:size"][0]["edges"] > 0
-    assert len(row["figures"]["scores"]) == 4
+    assert row["metrics"]["mine:size"][0]["edges"] > 0
+    assert len(row["metrics"]["scores"]) == 4
     monkeypatch.delitem(sys.modules, "mine")
 
 

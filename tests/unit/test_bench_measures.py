@@ -114,7 +114,7 @@ def test_a_truth_that_knowledge_rules_out_has_no_number():
         measures=("truth",),
         draws=5,
     )
-    assert compute(cell)["figures"]["truth"] == [{"nats_from_truth": None}]
+    assert compute(cell)["metrics"]["truth"] == [{"nats_from_truth": None}]
 
 
 def test_a_cyclic_truth_and_a_posterior_without_its_problem_are_refused():

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import svidag
-from svidag.bench import figures
+from svidag.bench import plots
 from svidag.bench.lingam import direct_lingam
 from svidag.bench.measures import MEASURES, sureness
 from svidag.bench.study import Study
@@ -57,7 +57,7 @@ def test_without_sure_arrows_no_share_of_them_is_wrong():
 def row(cell, forecast):
     return {
         "digest": cell.digest,
-        "figures": {"sureness": forecast},
+        "metrics": {"sureness": forecast},
         "seconds": {"fit": 1.0, "total": 2.0},
     }
 
@@ -80,7 +80,7 @@ def test_the_table_shows_sure_arrows_beside_true_ones_and_the_curve_is_drawn(tmp
     )
     assert values["wrong, %"] == "50.0"
     assert values["replicates"] == "2 of 10"
-    drawn = figures.plot(study, rows, tmp_path, tmp_path / "figures")
+    drawn = plots.plot(study, rows, tmp_path, tmp_path / "plots")
     assert [path.name for path in drawn] == ["reliability.png", "reliability.svg"]
 
 

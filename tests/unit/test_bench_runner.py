@@ -67,7 +67,7 @@ def study(tmp_path, monkeypatch):
 def test_a_cell_that_dies_is_lost_alone_and_tried_again(study):
     first = bench("run", "study.toml")
     assert first.exit_code == 1
-    assert "1 finished, 3 failed, 0 were there" in first.output
+    assert "1 finished, 3 failed, 0 had a row already" in first.output
     errors = {f["cell"]["method"]["action"]: f["error"] for f in study.failures().values()}
     assert errors["raise"] == "ValueError: no luck"
     assert errors["crash"] == "the process died (signal 9)"
@@ -80,7 +80,7 @@ def test_a_cell_that_dies_is_lost_alone_and_tried_again(study):
 
     study.folder.parent.parent.joinpath("fixed").touch()
     second = bench("run", "study.toml", "--only", "action=raise")
-    assert "1 finished, 0 failed, 0 were there" in second.output
+    assert "1 finished, 0 failed, 0 had a row already" in second.output
     assert len(study.failures()) == 2
     third = bench("run", "study.toml", "--only", "*e #0", "--list")
     assert third.output.count("done") == 3
@@ -91,14 +91,14 @@ def test_a_row_is_checked_by_computing_it_again(study):
     bench("run", "study.toml", "--only", "action=fine")
     (row,) = study.rows().values()
     again = bench("run", "study.toml", "--only", "action=fine")
-    assert "0 finished, 0 failed, 1 were there" in again.output
+    assert "0 finished, 0 failed, 1 had a row already" in again.output
     assert "1 finished" in bench("run", "study.toml", "--only", "action=fine", "--again").output
     assert "1 of 1 rows come out the same" in bench("check", "study.toml").output
-    row["figures"]["scores"][0]["brier"] += 1e-3
+    row["metrics"]["scores"][0]["brier"] += 1e-3
     study.keep(row)
     wrong = bench("check", "study.toml")
     assert wrong.exit_code == 1
-    assert "figures.scores.0.brier: " in wrong.output
+    assert "metrics.scores.0.brier: " in wrong.output
     assert "0 of 1 rows come out the same" in wrong.output
     assert "number of cores" in wrong.output
 
@@ -132,18 +132,18 @@ def test_rows_are_written_whole_packed_and_found_again(tmp_path):
     store = Store(tmp_path / "s")
     assert (store.rows(), store.done(), store.failures()) == ({}, set(), {})
     store.keep_failure({"digest": "a", "error": "no"})
-    store.keep({"digest": "a", "figures": 1})
-    store.keep({"digest": "b", "figures": 2})
+    store.keep({"digest": "a", "metrics": 1})
+    store.keep({"digest": "b", "metrics": 2})
     assert store.failures() == {}
     assert not list(store.folder.rglob("*.part"))
     assert store.pack() == 2
     assert not list(store.folder.glob("rows/*.json"))
-    store.keep({"digest": "a", "figures": 3})
+    store.keep({"digest": "a", "metrics": 3})
     assert store.done() == {"a", "b"}
-    assert {d: row["figures"] for d, row in store.rows().items()} == {"a": 3, "b": 2}
+    assert {d: row["metrics"] for d, row in store.rows().items()} == {"a": 3, "b": 2}
     assert store.pack({"a"}) == 1
     lines = (store.folder / "rows.jsonl").read_text().splitlines()
-    assert [json.loads(line) for line in lines] == [{"digest": "a", "figures": 3}]
+    assert [json.loads(line) for line in lines] == [{"digest": "a", "metrics": 3}]
 
 
 def test_a_wrong_study_is_a_message_and_not_a_traceback(study, tmp_path):

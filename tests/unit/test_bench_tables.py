@@ -1,4 +1,4 @@
-"""Rows become means with standard errors, published figures beside them, and a page."""
+"""Rows become means with standard errors, published results beside them, and a page."""
 
 from pathlib import Path
 
@@ -67,7 +67,7 @@ def row(cell, e_shd):
     forecasts = [{"probability": [0.25, 0.75], "outcome": [0, 1]}]
     return {
         "digest": cell.digest,
-        "figures": {"scores": scores, "forecasts": forecasts},
+        "metrics": {"scores": scores, "forecasts": forecasts},
         "seconds": {"fit": 2.0, "total": 5.0},
         "fresh_process": True,
         "peak_gb": 0.5,
@@ -103,7 +103,7 @@ def bench(*arguments):
     return CliRunner().invoke(app, ["bench", *arguments])
 
 
-def test_lines_are_means_beside_published_figures(folder):
+def test_lines_are_means_beside_published_results(folder):
     scores, forecasts, costs = found(folder)
     assert [table.name for table in (scores, forecasts, costs)] == ["scores", "forecasts", "costs"]
     assert {line["level"] for line in scores.lines} == {"dag"}
@@ -133,7 +133,7 @@ def test_cells_with_a_measure_of_their_own_have_a_table_of_it_alone(folder):
     study.write_text(STUDY.replace("[show]", dense))
     store = Store(folder / "results" / "small")
     for cell, difference in zip(Study.read(study).select("dense *"), (-2.0, 0.0, 5.0), strict=True):
-        store.keep(row(cell, 1.0) | {"figures": {"truth": [{"nats_from_truth": difference}]}})
+        store.keep(row(cell, 1.0) | {"metrics": {"truth": [{"nats_from_truth": difference}]}})
     scores, forecasts, truth, costs = found(folder)
     assert [table.name for table in (scores, forecasts, costs)] == ["scores", "forecasts", "costs"]
     assert "dense" not in markdown(scores)
@@ -176,8 +176,8 @@ def test_the_commands_print_draw_pack_and_write_the_page(folder):
     assert bench("docs").exit_code == 0
     page = Path("docs/benchmarks.md").read_text()
     assert "## Small" in page
-    assert "](figures/small-er-dag-reference.svg)" in page
-    assert Path("docs/figures/small-er-dag-reference.svg").stat().st_size > 1000
+    assert "](plots/small-er-dag-reference.svg)" in page
+    assert Path("docs/plots/small-er-dag-reference.svg").stat().st_size > 1000
     assert "1 of 4 cells have no row yet." in page
     assert bench("table", "small", "--quick").exit_code == 1
 
@@ -191,7 +191,7 @@ def test_a_published_line_competes_wherever_it_leaves_the_setting_open(folder):
     assert "- er, 10, reference: Brier 0.1000 ± 0.0000 (exact), goal 0.0000" in missed
     assert "- er, 100, reference: Brier 0.1000 (exact), goal 0.0000" in missed
     lines = markdown(scores).splitlines()
-    # Best at both sizes in one figure, in neither in the other.
+    # Best at both sizes in one metric, in neither in the other.
     assert any("Other (published) | 0.5000 ± 0.0100 | **0.50** |" in line for line in lines)
     assert any(line.startswith("| er | 10 | reference | exact | **0.1000") for line in lines)
 
@@ -241,7 +241,7 @@ def test_failed_cells_are_on_the_page(folder):
     )
 
 
-def test_a_missing_file_of_published_figures_is_a_message(folder):
+def test_a_missing_file_of_published_results_is_a_message(folder):
     (folder / "results/published/theirs.toml").unlink()
     said = bench("table", "small")
     assert said.exit_code == 2
@@ -273,7 +273,7 @@ def test_calibration_is_of_all_replicates_together():
     assert good["count"] == 50
 
 
-def test_published_figures_have_sources_and_fit_their_columns(tmp_path):
+def test_published_results_have_sources_and_fit_their_columns(tmp_path):
     names = tuple(path.stem for path in (RESULTS / "published").glob("*.toml"))
     assert all(text.strip() for text in published.sources(RESULTS / "published", names).values())
     lines = published.read(RESULTS / "published", names)
@@ -281,7 +281,7 @@ def test_published_figures_have_sources_and_fit_their_columns(tmp_path):
     (sachs,) = [line for line in lines if dag.items() <= line.items()]
     assert (sachs["brier"], sachs["e_f1"], sachs["auroc_se"]) == (0.185, 0.2895, 0.0227)
     (tmp_path / "bad.toml").write_text(THEIRS.replace('0.5, ""]', "0.5]"))
-    with pytest.raises(StudyError, match=r"block\.methods\.Other must list 3 figures"):
+    with pytest.raises(StudyError, match=r"block\.methods\.Other must list 3 numbers"):
         published.read(tmp_path, ("bad",))
 
 

@@ -29,9 +29,9 @@ class Recorder(Meter):
     def open(self, title, done, total):
         self.stages.append((title, total, []))
 
-    def update(self, done, figures):
+    def update(self, done, metrics):
         self.stages[-1][2].append(done)
-        self.figures = figures
+        self.metrics = metrics
 
     def close(self):
         pass
@@ -90,7 +90,7 @@ def test_algorithm_1_shows_its_steps_with_the_bound():
     ((title, total, told),) = recorder.stages
     assert (title, total) == ("following the bound", 5)
     assert told == [0, 2, 4, 5]
-    assert {"ELBO", "edges"} <= recorder.figures.keys()
+    assert {"ELBO", "edges"} <= recorder.metrics.keys()
 
 
 def test_lines_count_up_where_the_end_is_not_known(capsys):

@@ -117,10 +117,10 @@ def test_a_pattern_selects_by_part_of_the_name_or_by_wildcards(tmp_path):
         ("m = 4", "m = 4\nmm = 2", "line 7: data.small.mm is not a known key"),
         ("m = 4", 'm = "4"', "line 6: data.small.m must be int, got '4'"),
         ("n = [50, 100]", "n = [50, 1.5]", "line 8: data.small.n must be int, got 1.5"),
-        ("n = [50", 'seed = "{k}"\nn = [50', "data.small.seed names 'k', which the data do not"),
+        ("n = [50", 'seed = "{k}"\nn = [50', "data.small.seed uses 'k', which is not an option"),
         ("n = [50", 'seed = "{kind}"\nn = [50', "data.small.seed names 'kind', which the data do"),
         ("n = [50", 'seed = "{m.x}"\nn = [50', "line 8: data.small.seed names 'int' object has"),
-        ("n = [50, 100]", "n = []", "line 8: data.small.n lists nothing"),
+        ("n = [50, 100]", "n = []", "line 8: data.small.n is an empty list"),
         ("m = 4", "m = 2026-01-01", "line 6: data.small.m must be text, a number"),
         ('"synthetic"', '"syntetic"', "line 5: data.small.source cannot be used: unknown data"),
         ('"synthetic"', '"no.such:thing"', "cannot load the data source 'no.such:thing'"),
@@ -128,7 +128,11 @@ def test_a_pattern_selects_by_part_of_the_name_or_by_wildcards(tmp_path):
         (PAPER, "method = 3", "line 14: method.paper.method must be text, got 3"),
         (PAPER, 'method = "svi-dag-publishd"', "line 14: method.paper.method .* did you mean"),
         (PAPER, 'mechansm = "linear"', "line 14: method.paper.mechansm .* unknown setting"),
-        (PAPER, f'{PAPER}\nmechanism = "lineer"', "line 14: method.paper.mechanism .*; got 'lineer'"),
+        (
+            PAPER,
+            f'{PAPER}\nmechanism = "lineer"',
+            "line 14: method.paper.mechanism .*; got 'lineer'",
+        ),
         (PAPER, f"{PAPER}\niterations = 0", "line 15: .*iterations must be at least 1; got 0"),
         (PAPER, f'{PAPER}\nstandardise = "no"', "line 15: .*standardise must be true or false"),
         (PAPER, f'{PAPER}\ngraph_weights = "x"', "line 15: .*graph_weights must be one of"),
@@ -136,19 +140,19 @@ def test_a_pattern_selects_by_part_of_the_name_or_by_wildcards(tmp_path):
         ("[[8, 8], [16]]", "[[8, 8], [0]]", "line 15: .*hidden must be at least 1; got 0"),
         ('method = "exact"', 'chains = "many"', "line 11: .*chains must be a whole number"),
         ('method = "exact"', 'method = "exact"\nunit = 3', "line 12: method.exact.unit cannot"),
-        ("p = 0.1", "p = 2", "line 17: prior.sparse is no prior: p must be"),
+        ("p = 0.1", "p = 2", "line 17: prior.sparse is not a valid prior: p must be"),
         ('prior = "sparse"', 'prior = "spars"', "line 24: cells.prior names 'spars', .*'sparse'"),
         ('"mec"', '"mek"', "line 30: cells.measures cannot be used: unknown measure 'mek'"),
         ("replicates = 1\nmeas", "replicate = 1\nmeas", "line 29: cells.replicate is not a known"),
         ("replicates = 1\nmeas", "replicates = 0\nmeas", "line 29: cells.replicates must be a pos"),
-        ("data.small.n = 50", "data.smal.n = 50", "quick.data.smal changes a data that is not"),
+        ("data.small.n = 50", "data.smal.n = 50", "quick.data.smal changes data.smal, which"),
         ('skip = ["paper"]', 'skip = ["papr"]', "line 35: quick.skip names 'papr'"),
         ("[quick]", "[quick]\nsize = 3", "line 33: quick.size is not a known key"),
         ("data.small.n = 50", 'data.small.n = "a"', "line 34: quick.data.small.n must be int"),
         ("data.small.n = 50", "data.small.nn = 5", "line 34: quick.data.small.nn is not a known"),
-        ('skip = ["paper"]', 'skip = ["small"]', "cells leaves no cell: all are skipped"),
+        ('skip = ["paper"]', 'skip = ["small"]', "cells leaves no cell: all are in `skip`"),
         ("[quick]", "[show]\nlevels = { small = 3 }\n[quick]", "show.levels.small must be text"),
-        ("[quick]", '[show]\nx = "nn"\n[quick]', "line 33: show.x names 'nn', which is not there"),
+        ("[quick]", '[show]\nx = "nn"\n[quick]', "line 33: show.x names 'nn', which the"),
         ('prior = "sparse"\n', "", None),
     ],
 )
@@ -217,7 +221,7 @@ def test_a_seed_pattern_gives_the_data_it_names():
     assert cell.data_seed == content_seed("ER_p4|n=20|r=2")
     truth = synthetic(4, 3, 20, seed="ER_p4|n=20|r=2").truth.to_numpy()
     outcome = compute(dataclasses.replace(cell, measures=("forecasts",)))
-    assert outcome["figures"]["forecasts"][0]["outcome"] == truth[~np.eye(4, dtype=bool)].tolist()
+    assert outcome["metrics"]["forecasts"][0]["outcome"] == truth[~np.eye(4, dtype=bool)].tolist()
 
 
 def test_a_cell_is_a_pure_function_of_its_content():
@@ -229,14 +233,14 @@ def test_a_cell_is_a_pure_function_of_its_content():
         draws=50,
     )
     first, second = compute(cell), compute(Cell.from_dict(cell.to_dict()))
-    assert first["figures"] == second["figures"]
-    assert first["figures"]["exact"][0]["mean_error"] < 0.05
+    assert first["metrics"] == second["metrics"]
+    assert first["metrics"]["exact"][0]["mean_error"] < 0.05
 
 
 def test_a_figure_that_is_undefined_is_null_in_the_row():
     data = {"source": "synthetic", "m": 3, "edges": 0, "n": 20}
     row = compute(Cell(data=data, method={"method": "exact"}, levels=("dag",), draws=10))
-    assert [record["auroc"] for record in row["figures"]["scores"]] == [None, None]
+    assert [record["auroc"] for record in row["metrics"]["scores"]] == [None, None]
     json.dumps(row, allow_nan=False)
 
 

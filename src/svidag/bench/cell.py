@@ -52,7 +52,7 @@ class Cell:
     ...     method={"method": "exact"},
     ... )
     >>> row = compute(cell)
-    >>> row["digest"] == cell.digest, sorted(row["figures"])
+    >>> row["digest"] == cell.digest, sorted(row["metrics"])
     (True, ['scores'])
     """
 
@@ -67,7 +67,7 @@ class Cell:
 
     @property
     def content(self) -> dict[str, Any]:
-        """All that the row depends on."""
+        """Everything that the row depends on."""
         return self._problem | {
             "draws": self.draws,
             "measures": list(self.measures),
@@ -109,7 +109,7 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """What lists and progress call it; ``--only`` matches against this."""
+        """The name in lists and progress; ``--only`` matches against it."""
         shown = [v if k in PARTS else f"{k}={v}" for k, v in self.labels.items()]
         return " ".join([*map(str, shown), f"#{self.replicate}"])
 
@@ -131,7 +131,7 @@ PARTS = ("data", "method", "prior")
 def compute(cell: Cell) -> dict[str, Any]:
     """Make the data, fit, draw and score: the row of a cell, ready for JSON."""
     clock = Clock()
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("default")
         with clock.part("data"):
             example = _example(cell)
@@ -144,7 +144,7 @@ def compute(cell: Cell) -> dict[str, Any]:
             draws = posterior.sample(cell.draws, seed=cell.seed)
         outcome = Outcome(example, posterior, draws, cell.levels, prior, cell.seed)
         with clock.part("score"):
-            figures = {name: measure(name).score(outcome) for name in cell.measures}
+            metrics = {name: measure(name).score(outcome) for name in cell.measures}
     facts = {} if posterior.diagnostics is None else posterior.diagnostics.scalars()
     # A method that measures its own compiling counts tracing too.
     clock.seconds["compile"] = float(facts.get("compile_seconds", clock.seconds["compile"]))
@@ -153,10 +153,10 @@ def compute(cell: Cell) -> dict[str, Any]:
         {
             "digest": cell.digest,
             "cell": cell.content,
-            "figures": figures,
+            "metrics": metrics,
             "seconds": clock.seconds,
             "diagnostics": facts,
-            "warnings": sorted({f"{w.category.__name__}: {w.message}"[:200] for w in told})[:5],
+            "warnings": sorted({f"{w.category.__name__}: {w.message}"[:200] for w in caught})[:5],
             "versions": versions(),
             "cores": cores.usable(),
         }

@@ -1,4 +1,4 @@
-"""Seconds of a cell: of each part, and of its fit what went into compiling."""
+"""Seconds spent in each part of a cell, and in compiling during its fit."""
 
 from __future__ import annotations
 
@@ -30,29 +30,29 @@ class Clock:
 
     @contextmanager
     def part(self, name: str) -> Iterator[None]:
-        """Measure what is done meanwhile."""
+        """Measure the time of the block as a named part."""
         started = time.perf_counter()
         yield
         self.seconds[name] = time.perf_counter() - started
 
     @contextmanager
     def compiling(self) -> Iterator[None]:
-        """Measure what JAX and Numba spend on compiling meanwhile, as the part ``compile``."""
+        """Measure the time that JAX and Numba compile within the block, as the part ``compile``."""
         import jax.monitoring
         from numba.core.event import install_timer
 
         self.seconds["compile"] = 0.0
 
-        def spent(seconds: float) -> None:
+        def add(seconds: float) -> None:
             self.seconds["compile"] += seconds
 
-        def heard(event: str, duration_secs: float, **_: Any) -> None:
+        def listener(event: str, duration_secs: float, **_: Any) -> None:
             if event in (LOWERED, COMPILED):
-                spent(duration_secs)
+                add(duration_secs)
 
-        jax.monitoring.register_event_duration_secs_listener(heard)
+        jax.monitoring.register_event_duration_secs_listener(listener)
         try:
-            with install_timer("numba:compile", spent):
+            with install_timer("numba:compile", add):
                 yield
         finally:
-            jax.monitoring.unregister_event_duration_listener(heard)
+            jax.monitoring.unregister_event_duration_listener(listener)

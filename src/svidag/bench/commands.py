@@ -1,4 +1,4 @@
-"""`svidag bench`: run studies, and turn their rows into tables and figures."""
+"""`svidag bench`: run studies, and turn their rows into tables and plots."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-app = typer.Typer(help="Run studies and make their tables and figures.", no_args_is_help=True)
+app = typer.Typer(help="Run studies and make their tables and plots.", no_args_is_help=True)
 console = Console()
 
 
@@ -27,20 +27,25 @@ class Layout(StrEnum):
 StudyArgument = Annotated[
     str, typer.Argument(help="A study file, or the name of one in the folder studies.")
 ]
-ResultsOption = Annotated[Path, typer.Option(help="The folder of rows, tables and figures.")]
-QuickOption = Annotated[bool, typer.Option("--quick", help="The small size of the study.")]
+ResultsOption = Annotated[Path, typer.Option(help="The folder of rows, tables and plots.")]
+QuickOption = Annotated[
+    bool, typer.Option("--quick", help="Use the small version that the study defines in [quick].")
+]
 OnlyOption = Annotated[
     str | None,
     typer.Option(help="Only cells whose name contains these words, or matches it with * and ?."),
 ]
 WorkersOption = Annotated[
     int | None,
-    typer.Option(min=1, help="Cells at the same time: 1, or with --dask as many as fit."),
+    typer.Option(
+        min=1,
+        help="Cells computed at once; by default 1, or with --dask as many as memory allows.",
+    ),
 ]
 
 
-def _told(command: Callable[..., None]) -> Callable[..., None]:
-    """Make what is wrong with a file a message, not a traceback."""
+def _explain_errors(command: Callable[..., None]) -> Callable[..., None]:
+    """Print errors in a study file as a message without a traceback."""
 
     @wraps(command)
     def run(*arguments: Any, **options: Any) -> None:
@@ -56,7 +61,7 @@ def _told(command: Callable[..., None]) -> Callable[..., None]:
 
 
 @app.command()
-@_told
+@_explain_errors
 def run(
     study: StudyArgument,
     quick: QuickOption = False,
@@ -66,11 +71,16 @@ def run(
     only: OnlyOption = None,
     resume: Annotated[
         bool,
-        typer.Option("--resume/--again", help="Leave cells that have a row, or compute all again."),
+        typer.Option(
+            "--resume/--again", help="Skip cells that have a row, or compute all cells again."
+        ),
     ] = True,
     workers: WorkersOption = None,
     memory_gb: Annotated[
-        float | None, typer.Option(help="Stop a cell beyond this; default: the study's limit.")
+        float | None,
+        typer.Option(
+            help="Stop a cell that uses more memory than this; by default the study's limit."
+        ),
     ] = None,
     dask: Annotated[bool, typer.Option("--dask", help="Start a Dask cluster here.")] = False,
     scheduler: Annotated[
@@ -98,7 +108,7 @@ def run(
     execute = _executor(limits, (str(found.folder),), workers, dask, scheduler, cluster)
     tally = run_cells(cells, store, execute, watcher(), again=not resume)
     console.print(
-        f"{tally.finished} finished, {tally.failed} failed, {tally.skipped} were there; "
+        f"{tally.finished} finished, {tally.failed} failed, {tally.skipped} had a row already; "
         f"rows in {store.folder}"
     )
     for failure in store.failures().values():
@@ -109,7 +119,7 @@ def run(
 
 
 @app.command()
-@_told
+@_explain_errors
 def check(
     study: StudyArgument,
     quick: QuickOption = False,
@@ -117,7 +127,7 @@ def check(
     workers: WorkersOption = None,
     results: ResultsOption = Path("results"),
 ) -> None:
-    """Compute cells again and say where their figures differ from the rows that are there."""
+    """Compute cells again and print where their metrics differ from the stored rows."""
     from svidag.bench.progress import watcher
     from svidag.bench.rows import Store
     from svidag.bench.runner import Local, compare
@@ -135,12 +145,12 @@ def check(
             console.print(f"  {escape(difference)}", soft_wrap=True)
     console.print(f"{len(cells) - len(wrong)} of {len(cells)} rows come out the same")
     if wrong:
-        console.print("On another processor or number of cores, sums are rounded otherwise.")
+        console.print("Rounding can differ on another processor or with another number of cores.")
         raise typer.Exit(1)
 
 
 @app.command()
-@_told
+@_explain_errors
 def table(
     study: StudyArgument,
     quick: QuickOption = False,
@@ -149,7 +159,7 @@ def table(
     ] = Layout.md,
     results: ResultsOption = Path("results"),
 ) -> None:
-    """Print the tables of a study, published figures beside ours."""
+    """Print the tables of a study, published results beside ours."""
     from svidag.bench.rows import Store
     from svidag.bench.tables import FORMATS, tables
 
@@ -163,19 +173,19 @@ def table(
 
 
 @app.command()
-@_told
+@_explain_errors
 def plot(
     study: StudyArgument,
     quick: QuickOption = False,
     results: ResultsOption = Path("results"),
 ) -> None:
     """Draw the curves of a study as PNG and SVG, beside its rows."""
-    from svidag.bench.figures import plot as draw
+    from svidag.bench.plots import plot as draw
     from svidag.bench.rows import Store
 
     found = _study(study, quick)
     store = Store.of(results, found.name, quick)
-    files = draw(found, store.rows(), results / "published", store.folder / "figures")
+    files = draw(found, store.rows(), results / "published", store.folder / "plots")
     if not files:
         _fail("nothing to draw: no rows of scores over several sizes, or of forecasts")
     for path in files:
@@ -183,12 +193,12 @@ def plot(
 
 
 @app.command()
-@_told
+@_explain_errors
 def pack(
     study: StudyArgument,
     results: ResultsOption = Path("results"),
 ) -> None:
-    """Gather the rows of a study in one file, without those it no longer asks for; write tables."""
+    """Pack the rows of a study into one file, drop rows of removed cells, and write its tables."""
     from svidag.bench.page import write_tables
     from svidag.bench.rows import Store
 
@@ -200,7 +210,7 @@ def pack(
 
 
 @app.command()
-@_told
+@_explain_errors
 def docs(
     out: Annotated[Path, typer.Option("-o", help="The page to write.")] = Path(
         "docs/benchmarks.md"

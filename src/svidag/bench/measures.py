@@ -1,7 +1,7 @@
 """What is computed from a fitted posterior and its truth, and how it is averaged.
 
 A measure gives records: dictionaries whose texts are dimensions of a table (level, convention) and
-whose numbers are figures in it.
+whose numbers are metrics in it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Outcome:
 
 
 def averaged(records: Sequence[Records]) -> Records:
-    """Mean and standard error over replicates of every figure, by dimension.
+    """Mean and standard error over replicates of every metric, by dimension.
 
     Examples
     --------
@@ -62,13 +62,13 @@ def averaged(records: Sequence[Records]) -> Records:
 
 def _summary(group: Records) -> dict[str, float | int]:
     names = dict.fromkeys(k for record in group for k, v in record.items() if _number(v))
-    figures: dict[str, float | int] = {}
+    summary: dict[str, float | int] = {}
     for name in names:
         values = np.array([record[name] for record in group if _number(record.get(name))])
-        figures[name] = float(values.mean())
+        summary[name] = float(values.mean())
         if len(values) > 1:
-            figures[f"{name}_se"] = float(values.std(ddof=1) / np.sqrt(len(values)))
-    return figures | {"count": len(group)}
+            summary[f"{name}_se"] = float(values.std(ddof=1) / np.sqrt(len(values)))
+    return summary | {"count": len(group)}
 
 
 def _number(value: Any) -> bool:
@@ -161,23 +161,23 @@ def shares(outcome: Outcome) -> Records:
 def against_exact(outcome: Outcome) -> Records:
     """Mean and largest difference of edge probabilities from those of the exact posterior.
 
-    ``draws_error`` is the largest difference of the frequencies among the draws. The judge has the
-    data in the scale of the fit and, if that is nonlinear, the same hidden units; for a mechanism
-    that cannot be integrated out it is linear.
+    ``draws_error`` is the largest difference of the frequencies among the draws. The exact
+    posterior uses the data in the scale of the fit. If the fit is nonlinear it uses the same hidden
+    units; if its mechanism cannot be integrated out, the exact posterior is the linear one.
     """
     from svidag import exact
 
     problem = _problem(outcome, "exact")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the fit has told what is wrong with the data
-        judge = exact.posterior(
+        warnings.simplefilter("ignore")  # the fit has already warned about the data
+        exact_posterior = exact.posterior(
             problem.data,
             prior=outcome.prior,
             mechanism="nonlinear" if _nonlinear(outcome) else "linear",
             standardise=False,
             seed=outcome.seed,
         )
-    right = judge.edge_probabilities().to_numpy()
+    right = exact_posterior.edge_probabilities().to_numpy()
     off = ~np.eye(len(right), dtype=bool)
     error = np.abs(outcome.posterior.edge_probabilities().to_numpy() - right)[off]
     drawn = np.abs(outcome.draws.mean(axis=0) - right)[off]

@@ -17,8 +17,8 @@ from svidag.bench.sources import SOURCES
 from svidag.prior import Prior
 from svidag.run.settings import suggest
 
-GIVEN = ("seed", "replicate")
-"""What a data source is given besides its options."""
+SUPPLIED = ("seed", "replicate")
+"""Arguments that every data source receives besides its options."""
 
 
 def read_parts(kind: str, table: Table, quick: Table) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -27,7 +27,9 @@ def read_parts(kind: str, table: Table, quick: Table) -> Iterator[tuple[str, dic
     changes = dict(quick.named(kind))
     for name, change in changes.items():
         if name not in stated:
-            raise change.error("", f"changes a {kind} that is not there{suggest(name, stated)}")
+            raise change.error(
+                "", f"changes {kind}.{name}, which the study does not define{suggest(name, stated)}"
+            )
     for name, entry in stated.items():
         change = changes.get(name)
         merged = entry if change is None else entry.changed_by(change)
@@ -35,14 +37,14 @@ def read_parts(kind: str, table: Table, quick: Table) -> Iterator[tuple[str, dic
             if not _plain(value):
                 raise merged.error(option, f"must be text, a number, true or false, got {value!r}")
             if value == [] and kind != "prior":
-                raise merged.error(option, "lists nothing, so that there would be no cell")
+                raise merged.error(option, "is an empty list, so there would be no cell")
         CHECKS[kind](merged)
         options = dict(merged.values)
         yield name, {"method": DEFAULT} | options if kind == "method" else options
 
 
 def _plain(value: Any) -> bool:
-    """Whether a value can stand in a row: dates and times cannot."""
+    """Whether a value can be written to a row as JSON; dates and times cannot."""
     if isinstance(value, dict):
         return all(map(_plain, value.values()))
     if isinstance(value, list):
@@ -54,10 +56,10 @@ def _check_data(entry: Table) -> None:
     name = entry.text("source")
     if not name:
         raise entry.error("source", f"is missing; known are {', '.join(SOURCES)}")
-    source = found(entry, "source", lambda: find(SOURCES, "data source", name))
+    source = look_up(entry, "source", lambda: find(SOURCES, "data source", name))
     pattern = entry.text("seed", "")
     hints = typing.get_type_hints(source)
-    options = {k: p for k, p in inspect.signature(source).parameters.items() if k not in GIVEN}
+    options = {k: p for k, p in inspect.signature(source).parameters.items() if k not in SUPPLIED}
     for option, parameter in options.items():
         value = entry.take(option)
         if value is None and parameter.default is inspect.Parameter.empty:
@@ -70,7 +72,9 @@ def _check_data(entry: Table) -> None:
     try:
         pattern.format(**dict.fromkeys(stated, 0), replicate=0)
     except (LookupError, ValueError, TypeError, AttributeError) as error:
-        raise entry.error("seed", f"names {error}, which the data do not state") from None
+        raise entry.error(
+            "seed", f"uses {error}, which is not an option of this data set"
+        ) from None
 
 
 def _check_type(entry: Table, option: str, value: Any, hint: Any) -> None:
@@ -87,22 +91,22 @@ def _check_type(entry: Table, option: str, value: Any, hint: Any) -> None:
 
 def _check_method(entry: Table) -> None:
     name = entry.text("method", DEFAULT)
-    found(entry, "method", lambda: method(name))
+    look_up(entry, "method", lambda: method(name))
     for options, _ in combinations({k: v for k, v in entry.values.items() if k != "method"}):
         try:
             check_options(name, options)
         except (ValueError, TypeError) as error:
             words = str(error)
-            told = words.partition("; known")[0]
-            blamed = [o for o in options if re.search(rf"\b{re.escape(o)}s?\b", told)]
-            raise entry.error(blamed[0] if blamed else "", f"cannot be used: {words}") from None
+            start = words.partition("; known")[0]
+            named = [o for o in options if re.search(rf"\b{re.escape(o)}s?\b", start)]
+            raise entry.error(named[0] if named else "", f"cannot be used: {words}") from None
 
 
 def _check_prior(entry: Table) -> None:
     try:
         Prior.from_dict(entry.values)
     except ValueError as error:
-        raise entry.error("", f"is no prior: {error}") from None
+        raise entry.error("", f"is not a valid prior: {error}") from None
 
 
 CHECKS = types.MappingProxyType(
@@ -110,10 +114,10 @@ CHECKS = types.MappingProxyType(
 )
 
 
-def found(entry: Table, key: str, look_up: Callable[[], Any]) -> Any:
-    """What a look-up finds; its error names the key."""
+def look_up(entry: Table, key: str, function: Callable[[], Any]) -> Any:
+    """The result of a function; a `ValueError` becomes one that names the key and its line."""
     try:
-        return look_up()
+        return function()
     except ValueError as error:
         raise entry.error(key, f"cannot be used: {error}") from None
 

@@ -1,7 +1,7 @@
-"""A process that computes cells, and its keeper: one crash or overrun loses one cell.
+"""Child processes that compute cells, so that a crash or an exceeded limit loses one cell only.
 
-The child (``python -m svidag.bench.process``) reads a cell a line and answers with a line. Memory
-is watched from outside, since a limit on address space would count what XLA merely reserves.
+The child (``python -m svidag.bench.process``) reads one cell per line and answers with one line.
+The parent measures its memory, since a limit on address space would count what XLA only reserves.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from typing import IO, Any
 
 from svidag.bench.rows import Row
 
-SECONDS_BETWEEN_LOOKS = 0.2
-LAST_WORDS = 2000  # characters of standard error kept from a process that died
+SECONDS_BETWEEN_CHECKS = 0.2
+KEPT_STDERR = 2000  # characters of standard error kept from a process that died
 
 
 class CellProcess:
-    """A child process, watched while it computes one cell after another."""
+    """A child process that computes one cell after another, within limits."""
 
     def __init__(self, paths: tuple[str, ...] = ()) -> None:
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
@@ -39,46 +39,48 @@ class CellProcess:
             encoding="utf-8",
         )
         self._answers: queue.SimpleQueue[str] = queue.SimpleQueue()
-        threading.Thread(target=self._listen, daemon=True).start()
+        threading.Thread(target=self._read_answers, daemon=True).start()
         self.cells = 0
 
     def compute(self, cell: dict[str, Any], memory_gb: float | None, minutes: float | None) -> Row:
         """The row of a cell, or a failure: a row with ``error`` in it.
 
         ``seconds.total`` counts from the start of the process for its first cell (then it is a
-        fresh one, and the time includes imports), from the question for the others; ``peak_gb`` is
+        fresh one, and the time includes imports), from the request for the others; ``peak_gb`` is
         the largest resident memory of the process so far.
         """
-        asked = time.perf_counter() if self.cells else self._started
+        started = time.perf_counter() if self.cells else self._started
         self.cells += 1
-        answer = self._ask(cell, memory_gb, minutes)
-        answer.setdefault("seconds", {})["total"] = time.perf_counter() - asked
+        answer = self._request(cell, memory_gb, minutes)
+        answer.setdefault("seconds", {})["total"] = time.perf_counter() - started
         answer["fresh_process"] = self.cells == 1
         return answer
 
-    def _ask(self, cell: dict[str, Any], memory_gb: float | None, minutes: float | None) -> Row:
+    def _request(self, cell: dict[str, Any], memory_gb: float | None, minutes: float | None) -> Row:
         assert self._child.stdin is not None
-        begun = time.monotonic()
+        started = time.monotonic()
         try:
             self._child.stdin.write(json.dumps(cell) + "\n")
             self._child.stdin.flush()
         except OSError:
-            return self._obituary()
+            return self._crash()
         while True:
             try:
-                line = self._answers.get(timeout=SECONDS_BETWEEN_LOOKS)
+                line = self._answers.get(timeout=SECONDS_BETWEEN_CHECKS)
             except queue.Empty:
                 line = None
             if line == "":
-                return self._obituary()
+                return self._crash()
             if line is not None:
                 return json.loads(line)
-            reason = self._overrun(memory_gb, minutes, time.monotonic() - begun)
+            reason = self._exceeded_limit(memory_gb, minutes, time.monotonic() - started)
             if reason:
                 self.close()
                 return {"error": reason}
 
-    def _overrun(self, memory_gb: float | None, minutes: float | None, seconds: float) -> str:
+    def _exceeded_limit(
+        self, memory_gb: float | None, minutes: float | None, seconds: float
+    ) -> str:
         if minutes is not None and seconds > 60 * minutes:
             return f"stopped after {minutes:g} minutes, the limit of this study"
         used = resident_gb(self._child.pid) if memory_gb is not None else 0.0
@@ -86,24 +88,25 @@ class CellProcess:
             return f"stopped at {used:.1f} GB of memory; the limit is {memory_gb:g}"
         return ""
 
-    def _obituary(self) -> Row:
+    def _crash(self) -> Row:
+        """The failure of a process that ended by itself, with the end of its standard error."""
         code = self._child.wait()
         end = self._errors.seek(0, os.SEEK_END)
-        self._errors.seek(max(0, end - LAST_WORDS))
-        words = self._errors.read().decode(errors="replace").strip()
+        self._errors.seek(max(0, end - KEPT_STDERR))
+        text = self._errors.read().decode(errors="replace").strip()
         cause = f"signal {-code}" if code < 0 else f"exit code {code}"
-        return {"error": f"the process died ({cause})", "traceback": words}
+        return {"error": f"the process died ({cause})", "traceback": text}
 
-    def _listen(self) -> None:
+    def _read_answers(self) -> None:
         assert self._child.stdout is not None
-        with contextlib.suppress(ValueError):  # closed by us
+        with contextlib.suppress(ValueError):  # the stream was closed by `close`
             for line in self._child.stdout:
                 self._answers.put(line)
         self._answers.put("")
 
     @property
     def alive(self) -> bool:
-        """Whether it can take another cell."""
+        """Whether the process can take another cell."""
         return self._child.poll() is None
 
     def close(self) -> None:
@@ -128,22 +131,22 @@ def resident_gb(pid: int) -> float:
 
 
 def serve(paths: list[str]) -> None:
-    """Answer cells from standard input until it closes; nothing else reaches standard output."""
+    """Compute the cells on standard input until it closes; only rows go to standard output."""
     sys.path[:0] = paths
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
-    questions: queue.SimpleQueue[str] = queue.SimpleQueue()
-    threading.Thread(target=_hear, args=(questions,), daemon=True).start()
+    requests: queue.SimpleQueue[str] = queue.SimpleQueue()
+    threading.Thread(target=_read_requests, args=(requests,), daemon=True).start()
     while True:
-        content = json.loads(questions.get())
+        content = json.loads(requests.get())
         answers.write(json.dumps(_answer(content), ensure_ascii=False) + "\n")
         answers.flush()
 
 
-def _hear(questions: queue.SimpleQueue[str]) -> None:
-    """Pass questions on; when nobody is there to ask any more, end at once."""
+def _read_requests(requests: queue.SimpleQueue[str]) -> None:
+    """Put the lines of standard input into the queue; end the process when it closes."""
     for line in sys.stdin:
-        questions.put(line)
+        requests.put(line)
     os._exit(0)
 
 
@@ -152,13 +155,13 @@ def _answer(content: dict[str, Any]) -> Row:
         from svidag.bench.cell import Cell, compute
 
         row = compute(Cell.from_dict(content))
-    except Exception as error:  # noqa: BLE001 — whatever goes wrong in a cell is its result
+    except Exception as error:  # noqa: BLE001 — any error in a cell becomes its row
         return {"error": f"{type(error).__name__}: {error}", "traceback": traceback.format_exc()}
     return row | {"peak_gb": _peak_gb()}
 
 
 def _peak_gb() -> float | None:
-    """Largest resident memory of this process so far, where the system tells."""
+    """Largest resident memory of this process so far, where the system reports it."""
     try:
         import resource
     except ImportError:

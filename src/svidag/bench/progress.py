@@ -1,4 +1,4 @@
-"""How a run of many cells tells where it is: a bar on a terminal, else a line for each cell."""
+"""Progress of a run of many cells: a bar on a terminal, else a line for each cell."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 
 class Watcher(abc.ABC):
-    """Is told each cell as it ends."""
+    """Shows each cell when it ends."""
 
     @abc.abstractmethod
     def open(self, there: int, total: int) -> None:
@@ -18,7 +18,7 @@ class Watcher(abc.ABC):
 
     @abc.abstractmethod
     def ended(self, name: str, seconds: float, error: str | None) -> None:
-        """A cell ended, well or not."""
+        """Show a cell that ended, with its error if it failed."""
 
     @abc.abstractmethod
     def close(self) -> None:
@@ -65,22 +65,22 @@ class Lines(Watcher):
         self._console = console
 
     def open(self, there: int, total: int) -> None:
-        """Say how many there are."""
-        self._begun, self._there, self._done, self._total = time.monotonic(), there, there, total
-        self._say(f"{total} cells, {there} have a row")
+        """Print how many cells there are."""
+        self._started, self._there, self._done, self._total = time.monotonic(), there, there, total
+        self._print(f"{total} cells, {there} have a row")
 
     def ended(self, name: str, seconds: float, error: str | None) -> None:
-        """Say which cell ended, how, and when the rest will."""
+        """Print the cell, its time or error, and the time left."""
         self._done += 1
-        pace = (time.monotonic() - self._begun) / (self._done - self._there)
+        pace = (time.monotonic() - self._started) / (self._done - self._there)
         left = (self._total - self._done) * pace
         what = "" if error is None else f"  FAILED {error}"
-        self._say(f"{self._done}/{self._total}  {name}  {seconds:.1f} s{what}  {left:.0f} s left")
+        self._print(f"{self._done}/{self._total}  {name}  {seconds:.1f} s{what}  {left:.0f} s left")
 
     def close(self) -> None:
-        """Say nothing more."""
+        """Print nothing more."""
 
-    def _say(self, text: str) -> None:
+    def _print(self, text: str) -> None:
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 

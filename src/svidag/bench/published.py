@@ -1,4 +1,4 @@
-"""Figures that others published, kept as data with their source, to stand beside ours."""
+"""Results that others published, kept as data with their source, to be shown beside ours."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ SETTINGS = ("n", "prior", "level", "convention", "truth", "measure")
 
 
 def read(folder: Path, names: tuple[str, ...]) -> list[Line]:
-    """The published figures in some files of a folder, a line for each method and setting.
+    """The published results in some files of a folder, a line for each method and setting.
 
-    A file says where its figures come from and lists blocks::
+    A file says where its numbers come from and lists blocks::
 
         source = "the paper's table of …"
         [[block]]
@@ -31,7 +31,7 @@ def read(folder: Path, names: tuple[str, ...]) -> list[Line]:
 
 
 def sources(folder: Path, names: tuple[str, ...]) -> dict[str, str]:
-    """Where the figures of each file come from."""
+    """Where the numbers of each file come from."""
     return {name: _table(folder / f"{name}.toml").text("source") for name in names}
 
 
@@ -50,19 +50,19 @@ def _file(path: Path) -> Iterator[Line]:
         data = block.words("data", ())
         columns = block.words("columns", ())
         methods = block.table("methods")
-        for method, figures in methods.values.items():
-            if not isinstance(figures, list) or len(figures) != len(columns):
-                raise methods.error(method, f"must list {len(columns)} figures: {columns}")
-            line = {"method": method, "published": True} | dict(_figures(columns, figures))
+        for method, numbers in methods.values.items():
+            if not isinstance(numbers, list) or len(numbers) != len(columns):
+                raise methods.error(method, f"must list {len(columns)} numbers: {columns}")
+            line = {"method": method, "published": True} | dict(_metrics(columns, numbers))
             yield from (setting | {"data": name} | line for name in data)
         block.close()
     table.close()
 
 
-def _figures(columns: tuple[str, ...], figures: list[Any]) -> Iterator[tuple[str, float]]:
-    for name, figure in zip(columns, figures, strict=True):
-        if isinstance(figure, list):
-            yield name, float(figure[0])
-            yield f"{name}_se", float(figure[1])
-        elif figure != "":
-            yield name, float(figure)
+def _metrics(columns: tuple[str, ...], numbers: list[Any]) -> Iterator[tuple[str, float]]:
+    for name, number in zip(columns, numbers, strict=True):
+        if isinstance(number, list):
+            yield name, float(number[0])
+            yield f"{name}_se", float(number[1])
+        elif number != "":
+            yield name, float(number)

@@ -25,7 +25,7 @@ class Store:
     --------
     >>> import tempfile
     >>> store = Store(Path(tempfile.mkdtemp()) / "quality")
-    >>> store.keep({"digest": "ab", "figures": {}})
+    >>> store.keep({"digest": "ab", "metrics": {}})
     >>> sorted(store.rows())
     ['ab']
     """

@@ -18,12 +18,12 @@ from svidag.bench.rows import Row, Store
 from svidag.bench.study import Limits
 
 Executor = Callable[[Sequence[Cell]], Iterator[tuple[Cell, Row]]]
-"""Computes cells, in any order; gives each with its row or failure as soon as it is there."""
+"""Computes cells in any order; yields each with its row or failure as soon as it is finished."""
 
 
 @dataclass(frozen=True)
 class Tally:
-    """What a run did."""
+    """How many cells a run skipped, finished and failed to compute."""
 
     skipped: int
     finished: int
@@ -57,7 +57,7 @@ def run(
 def compare(
     cells: Sequence[Cell], rows: Mapping[str, Row], execute: Executor, watch: Watcher
 ) -> dict[str, list[str]]:
-    """Compute the cells again; for each whose figures are not those of its row, the differences."""
+    """Compute the cells again and list the differences of those whose metrics have changed."""
     wrong = {}
     watch.open(0, len(cells))
     try:
@@ -65,7 +65,7 @@ def compare(
             error = row.get("error")
             if error is not None:
                 wrong[cell.name] = [error]
-            elif found := list(differences(rows[cell.digest]["figures"], row["figures"])):
+            elif found := list(differences(rows[cell.digest]["metrics"], row["metrics"])):
                 wrong[cell.name] = found
             watch.ended(cell.name, row["seconds"]["total"], error)
     finally:
@@ -73,13 +73,13 @@ def compare(
     return wrong
 
 
-def differences(kept: Any, new: Any, place: str = "figures") -> Iterator[str]:
-    """Where two nests of figures differ by more than a millionth.
+def differences(kept: Any, new: Any, place: str = "metrics") -> Iterator[str]:
+    """Where two nested records of metrics differ by more than a millionth.
 
     Examples
     --------
     >>> list(differences({"a": [1.0, 2.0]}, {"a": [1.0, 2.1]}))
-    ['figures.a.1: 2.0 in the row, 2.1 now']
+    ['metrics.a.1: 2.0 in the row, 2.1 now']
     """
     if isinstance(kept, dict) and isinstance(new, dict) and kept.keys() == new.keys():
         for name in kept:
@@ -119,9 +119,9 @@ class Local:
         pool = _Pool(self.limits, self.paths)
         threads = ThreadPoolExecutor(self.workers)
         try:
-            asked = {threads.submit(pool.compute, cell): cell for cell in cells}
-            for future in as_completed(asked):
-                yield asked[future], future.result() | {"workers": self.workers}
+            futures = {threads.submit(pool.compute, cell): cell for cell in cells}
+            for future in as_completed(futures):
+                yield futures[future], future.result() | {"workers": self.workers}
         finally:
             threads.shutdown(wait=False, cancel_futures=True)
             pool.close()

@@ -91,16 +91,18 @@ def sachs(
 ) -> Example:
     """The Sachs data; with `folds` the training rows of the fold that the replicate numbers.
 
-    `transform` is one of `Dataset`'s, such as ``"log"``. Without `targets` the experiments are
-    pooled as if nothing had been done.
+    `transform` is one of `Dataset`'s, such as ``"log"``. Without `targets` the interventions
+    are ignored.
     """
     example = datasets.sachs(rows, truth)
     data, interventions = example.data, example.interventions if targets else None
     if folds is not None:
         if rows != "pooled":
-            raise ValueError(f"folds are of the pooled rows; got rows={rows!r}")
+            raise ValueError(f"folds need rows='pooled'; got rows={rows!r}")
         if replicate >= folds:
-            raise ValueError(f"replicate {replicate} is no fold: there are {folds}")
+            raise ValueError(
+                f"replicate {replicate} has no fold: there are {folds} folds, numbered from 0"
+            )
         kept = datasets.sachs_folds(folds)[replicate]
         data = data.iloc[kept].reset_index(drop=True)
         if interventions is not None:

@@ -1,4 +1,4 @@
-"""A study file: named data sets, methods and priors, and which of them meet.
+"""A study file: named data sets, methods and priors, and which of them are combined.
 
 ::
 
@@ -46,7 +46,7 @@ from typing import Any
 
 from svidag.bench.cell import PARTS, Cell, measure
 from svidag.bench.measures import CONVENTIONS
-from svidag.bench.parts import combinations, found, read_parts
+from svidag.bench.parts import combinations, look_up, read_parts
 from svidag.bench.schema import Source, StudyError, Table
 from svidag.run.settings import suggest
 
@@ -86,7 +86,7 @@ class Presentation:
     conventions
         Conventions shown, of ``"standard"`` and ``"reference"``.
     published
-        Files of published figures to stand beside.
+        Files of published results that are shown beside ours.
     x
         The option along the horizontal axis of a plot.
     """
@@ -99,7 +99,7 @@ class Presentation:
 
 @dataclass(frozen=True)
 class Block:
-    """Which parts meet, and how often."""
+    """Which data sets, methods and priors are combined, and how often."""
 
     parts: Mapping[str, tuple[str, ...]]
     replicates: tuple[int, ...]
@@ -110,7 +110,7 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """A study as it stands in its file.
+    """A study as its file defines it.
 
     Attributes
     ----------
@@ -167,7 +167,7 @@ class Study:
         source = Source.read(Path(path))
         with _importing_from(source.path.resolve().parent):
             if "quick" in source.parse():
-                cls._read(source, quick=True)  # wrong in any size is wrong
+                cls._read(source, quick=True)  # an error in the quick size is reported in any case
             return cls._read(source, quick)
 
     @classmethod
@@ -187,7 +187,10 @@ class Study:
             _block(entry, defaults, parts, replicates, draws) for entry in table.tables("cells")
         ]
         if not blocks:
-            raise table.error("cells", "is missing: [[cells]] says which parts meet")
+            raise table.error(
+                "cells",
+                "is missing: [[cells]] lists which data sets, methods and priors are combined",
+            )
         study = cls(
             name=source.path.stem,
             title=table.text("title", source.path.stem),
@@ -237,7 +240,7 @@ def _block(
     base = defaults or Block({}, (0,), 1000, ("scores",), LEVELS)
     measures = entry.words("measures", base.measures)
     for name in measures:
-        found(entry, "measures", lambda name=name: measure(name))
+        look_up(entry, "measures", lambda name=name: measure(name))
     levels = entry.words("levels", base.levels)
     _check_known(entry, "levels", levels, LEVELS)
     stated = entry.wholes("replicates", base.replicates)
@@ -265,7 +268,9 @@ def _names(entry: Table, kind: str, known: Mapping[str, Any]) -> tuple[str, ...]
 def _check_known(entry: Table, key: str, names: Any, known: Any) -> None:
     for name in names:
         if name not in known:
-            raise entry.error(key, f"names {name!r}, which is not there{suggest(name, known)}")
+            raise entry.error(
+                key, f"names {name!r}, which the study does not define{suggest(name, known)}"
+            )
 
 
 def _limits(table: Table) -> Limits:
@@ -305,10 +310,10 @@ def _expand(
     for block in blocks:
         for names in itertools.product(*(block.parts[kind] for kind in PARTS)):
             if not set(names) & set(skip):
-                yield from _meet(block, dict(zip(PARTS, names, strict=True)), parts)
+                yield from _combine(block, dict(zip(PARTS, names, strict=True)), parts)
 
 
-def _meet(
+def _combine(
     block: Block, names: Mapping[str, str], parts: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[Cell]:
     """The cells of one data set, one method and one prior."""
@@ -341,5 +346,5 @@ def _unique(cells: Iterator[Cell], table: Table) -> tuple[Cell, ...]:
                 "cells", f"asks twice for the same cell: {found[cell.digest].name}, {cell.name}"
             )
     if not found:
-        raise table.error("cells", "leaves no cell: all are skipped")
+        raise table.error("cells", "leaves no cell: all are in `skip`")
     return tuple(found.values())

@@ -12,7 +12,7 @@ from svidag.bench.rows import Row
 from svidag.bench.study import Study
 
 Line = dict[str, Any]
-"""A line of a table: dimensions and figures by name."""
+"""A line of a table: dimensions and metrics by name."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +76,7 @@ def costs(study: Study, rows: Mapping[str, Row]) -> list[Line]:
 
 
 def _lines(group: Group, name: str) -> Iterator[Line]:
-    records = [row["figures"][name] for row in group.rows]
+    records = [row["metrics"][name] for row in group.rows]
     for record in measure(name).summarise(records):
         yield dict(group.labels) | record | _cost(group)
 

@@ -1,4 +1,4 @@
-"""Summaries as text: Markdown, LaTeX or CSV, with published figures beside ours."""
+"""Summaries as text: Markdown, LaTeX or CSV, with published results beside ours."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from svidag.bench.study import Study
 from svidag.bench.summary import Line, costs, summarise
 
 GOAL = "goal"
-"""The method name of figures that were set as an aim beforehand."""
+"""The method name under which goals, set before the study was run, are listed."""
 
 MEASURED = ("level", "convention", "truth")
 """Dimensions that come from a measure rather than from the study."""
 
 
 @dataclass(frozen=True)
-class Figure:
-    """How a figure is shown: its heading, its digits, and whether more (1) or less (−1) is better.
+class MetricFormat:
+    """How a metric is shown: heading, digits, and whether more (1) or less (−1) is better.
 
     `scale` multiplies what is shown.
     """
@@ -35,37 +35,37 @@ class Figure:
     scale: float = 1.0
 
 
-FIGURES: Mapping[str, Figure] = MappingProxyType(
+METRIC_FORMATS: Mapping[str, MetricFormat] = MappingProxyType(
     {
-        "brier": Figure("Brier", 4, -1),
-        "e_shd": Figure("E-SHD", 2, -1),
-        "e_f1": Figure("E-F1", 3, 1),
-        "auroc": Figure("AUROC", 4, 1),
-        "mec_coverage": Figure("MEC coverage", 3, 1),
-        "mec_mass": Figure("MEC mass", 3, 1),
-        "mec_size": Figure("MEC size", 1),
-        "forward": Figure("→, %", 1, scale=100.0),
-        "backward": Figure("←, %", 1, scale=100.0),
-        "none": Figure("no arrow, %", 1, scale=100.0),
-        "mean_error": Figure("mean error", 4, -1),
-        "worst_error": Figure("worst error", 3, -1),
-        "draws_error": Figure("worst error of draws", 3, -1),
-        "nats_from_truth": Figure("log posterior of draws minus truth", 1),
-        "ece": Figure("calibration error", 4, -1),
-        "band_low": Figure("band, from", 4),
-        "band_high": Figure("band, to", 4),
-        "verdict": Figure("band", 0),
-        "mean_forecast": Figure("mean forecast", 3),
-        "frequency": Figure("frequency", 3),
-        "true_arrows": Figure("true arrows", 0),
-        "sure": Figure("sure arrows", 0),
-        "sure_wrong": Figure("of them wrong", 0, -1),
-        "wrong_share": Figure("wrong, %", 1, -1, scale=100.0),
-        "absolute_error": Figure("Σ abs(p − y) per graph", 2, -1),
-        "seconds": Figure("fit, s", 1, -1),
-        "compile_seconds": Figure("of it compiling, s", 1, -1),
-        "total_seconds": Figure("whole process, s", 1),
-        "peak_gb": Figure("peak memory, GB", 2, -1),
+        "brier": MetricFormat("Brier", 4, -1),
+        "e_shd": MetricFormat("E-SHD", 2, -1),
+        "e_f1": MetricFormat("E-F1", 3, 1),
+        "auroc": MetricFormat("AUROC", 4, 1),
+        "mec_coverage": MetricFormat("MEC coverage", 3, 1),
+        "mec_mass": MetricFormat("MEC mass", 3, 1),
+        "mec_size": MetricFormat("MEC size", 1),
+        "forward": MetricFormat("→, %", 1, scale=100.0),
+        "backward": MetricFormat("←, %", 1, scale=100.0),
+        "none": MetricFormat("no arrow, %", 1, scale=100.0),
+        "mean_error": MetricFormat("mean error", 4, -1),
+        "worst_error": MetricFormat("worst error", 3, -1),
+        "draws_error": MetricFormat("worst error of draws", 3, -1),
+        "nats_from_truth": MetricFormat("log posterior of draws minus truth", 1),
+        "ece": MetricFormat("calibration error", 4, -1),
+        "band_low": MetricFormat("band, from", 4),
+        "band_high": MetricFormat("band, to", 4),
+        "verdict": MetricFormat("band", 0),
+        "mean_forecast": MetricFormat("mean forecast", 3),
+        "frequency": MetricFormat("frequency", 3),
+        "true_arrows": MetricFormat("true arrows", 0),
+        "sure": MetricFormat("sure arrows", 0),
+        "sure_wrong": MetricFormat("of them wrong", 0, -1),
+        "wrong_share": MetricFormat("wrong, %", 1, -1, scale=100.0),
+        "absolute_error": MetricFormat("Σ abs(p − y) per graph", 2, -1),
+        "seconds": MetricFormat("fit, s", 1, -1),
+        "compile_seconds": MetricFormat("of it compiling, s", 1, -1),
+        "total_seconds": MetricFormat("whole process, s", 1),
+        "peak_gb": MetricFormat("peak memory, GB", 2, -1),
     }
 )
 
@@ -91,20 +91,20 @@ SHOWN: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "costs": ("seconds", "compile_seconds", "total_seconds", "peak_gb"),
     }
 )
-"""Figures of each measure; another measure shows all that it has."""
+"""The metrics shown for each measure; a measure that is not listed shows all that it has."""
 
-ELSEWHERE = SHOWN["costs"]
-"""Figures that depend on the machine: those of others are shown, but decide nothing."""
+MACHINE_DEPENDENT = SHOWN["costs"]
+"""Metrics that depend on the machine: published ones are shown, but not compared with ours."""
 
 
 @dataclass(frozen=True, eq=False)
 class StudyTable:
-    """One table: its name, its lines, and which entries are dimensions and which are figures."""
+    """One table: its name, its lines, and which entries are dimensions and which are metrics."""
 
     name: str
     lines: list[Line]
     dimensions: tuple[str, ...]
-    figures: tuple[str, ...]
+    metrics: tuple[str, ...]
 
     def settings(self) -> list[list[Line]]:
         """The lines that compete: same data, size, level, convention and truth.
@@ -125,19 +125,21 @@ class StudyTable:
         return list(found.values())
 
     def competing(self, setting: list[Line], name: str) -> list[Line]:
-        """The lines of a setting that have a figure which can be compared with ours."""
+        """The lines of a setting that have a metric which can be compared with ours."""
         return [
             line
             for line in setting
             if line.get(name) is not None
-            and (name not in ELSEWHERE or not line.get("published") or line["method"] == GOAL)
+            and (
+                name not in MACHINE_DEPENDENT or not line.get("published") or line["method"] == GOAL
+            )
         ]
 
 
 def tables(study: Study, rows: Mapping[str, Row], folder: Path) -> Iterator[StudyTable]:
     """Every table of a study that has rows: one for each measure, and one of costs.
 
-    `folder` holds the published figures.
+    `folder` holds the published metrics.
     """
     theirs = published.read(folder, study.show.published)
     for name in study.measures:
@@ -177,15 +179,15 @@ def _key(line: Line, places: Sequence[str]) -> tuple:
 def _table(name: str, lines: list[Line], study: Study) -> StudyTable:
     known = SHOWN.get(name, ())
     present = dict.fromkeys(k for line in lines for k, v in line.items() if v is not None)
-    figures = [figure for figure in known if figure in present]
-    if not figures:
-        figures = [k for k in present if f"{k}_se" in present]
+    metrics = [metric for metric in known if metric in present]
+    if not metrics:
+        metrics = [k for k in present if f"{k}_se" in present]
     options = dict.fromkeys(label for cell in study.cells for label in cell.labels)
     options |= {study.show.x: None}
     places = ["data", *(k for k in options if k not in PARTS), *MEASURED, "method", "prior"]
     varied = [k for k in places if len({line.get(k) or None for line in lines}) > 1]
     dimensions = [k for k in places if k in varied or k in ("data", "method")]
-    return StudyTable(name, lines, tuple(dimensions), tuple(figures))
+    return StudyTable(name, lines, tuple(dimensions), tuple(metrics))
 
 
 def markdown(table: StudyTable) -> str:
@@ -214,7 +216,7 @@ def latex(table: StudyTable) -> str:
 
 
 def csv(table: StudyTable) -> str:
-    """Everything that is known, one column for each figure and its standard error."""
+    """Everything that is known, one column for each metric and its standard error."""
     return pd.DataFrame(table.lines).to_csv(index=False)
 
 
@@ -228,11 +230,15 @@ def _cells(
 ) -> tuple[list[str], list[list[str]]]:
     """Headings and lines as text."""
     best = _best(table)
-    head = [*table.dimensions, *(figure(name).heading for name in table.figures), "replicates"]
+    head = [
+        *table.dimensions,
+        *(metric_format(name).heading for name in table.metrics),
+        "replicates",
+    ]
     body = []
     for line in table.lines:
         cells = [_dimension(line, name) for name in table.dimensions]
-        for name in table.figures:
+        for name in table.metrics:
             text = shown(line, name, between)
             cells.append(bold(text) if (id(line), name) in best else text)
         body.append([*cells, _replicates(line)])
@@ -246,14 +252,14 @@ def _dimension(line: Line, name: str) -> str:
 
 
 def shown(line: Line, name: str, between: str = " ± ") -> str:
-    """A figure with its standard error, as text.
+    """A metric with its standard error, as text.
 
     Examples
     --------
     >>> shown({"e_shd": 3.25, "e_shd_se": 0.5}, "e_shd")
     '3.25 ± 0.50'
     """
-    value, how = line.get(name), figure(name)
+    value, how = line.get(name), metric_format(name)
     if value is None or isinstance(value, str):
         return value or ""
     error = line.get(f"{name}_se")
@@ -268,17 +274,17 @@ def _replicates(line: Line) -> str:
     return str(count) if count == asked else f"{count} of {asked}"
 
 
-def figure(name: str) -> Figure:
-    """How a figure is shown."""
-    return FIGURES.get(name, Figure(name, 3))
+def metric_format(name: str) -> MetricFormat:
+    """How a metric is shown."""
+    return METRIC_FORMATS.get(name, MetricFormat(name, 3))
 
 
 def _best(table: StudyTable) -> set[tuple[int, str]]:
-    """The lines and figures that are the best of all their settings; goals take no part."""
+    """The lines and metrics that are the best of all their settings; goals take no part."""
     best, beaten = set(), set()
     for setting in table.settings():
-        for name in table.figures:
-            better = figure(name).better
+        for name in table.metrics:
+            better = metric_format(name).better
             lines = [line for line in table.competing(setting, name) if line["method"] != GOAL]
             if better and len(lines) > 1:
                 top = max(better * line[name] for line in lines)

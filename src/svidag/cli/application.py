@@ -1,4 +1,4 @@
-"""`svidag`: the commands in the order in which a newcomer needs them."""
+"""`svidag`: the command line, with commands in the order in which a new user needs them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def main(
     ] = False,
 ) -> None:
     """Bayesian causal discovery: which arrows are probable, and how sure we are."""
-    # A terminal that knows no arrows shows their code; it is no reason to fail.
+    # A terminal without the arrow character shows its code instead of failing.
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

@@ -1,4 +1,4 @@
-"""`svidag demo` and `svidag data`: what comes with the package."""
+"""`svidag demo` and `svidag data`: commands for the data set that comes with the package."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from svidag.cli.messages import BAD_INPUT, note, output, tell, told
+from svidag.cli.messages import BAD_INPUT, explain_errors, output, write_line, write_note
 
 
 class SachsRows(StrEnum):
@@ -31,7 +31,7 @@ def demo(
     from svidag.cli.tables import print_matrix, strongest_table, verdict_lines
     from svidag.report.verdict import judge
 
-    with told():
+    with explain_errors():
         example = svidag.datasets.sachs(rows="pooled", truth="consensus17")
         screen = output()
         screen.print(
@@ -49,11 +49,11 @@ def demo(
         print_matrix(screen, posterior.edge_probabilities(), example.truth)
         screen.print(strongest_table(posterior, example.truth))
         known = int(example.truth.to_numpy().sum())
-        tell(f"✓ marks the {known} arrows of the consensus network.")
+        write_line(f"✓ marks the {known} arrows of the consensus network.")
         for line in verdict_lines(judge(posterior)):
-            tell(line)
-        tell(f"Took {time.perf_counter() - started:.0f} s.")
-        tell(f"Open {run.report} in a browser.")
+            write_line(line)
+        write_line(f"Took {time.perf_counter() - started:.0f} s.")
+        write_line(f"Open {run.report} in a browser.")
 
 
 def data(
@@ -70,7 +70,7 @@ def data(
     from svidag import datasets
 
     if name != "sachs":
-        note(f"error: unknown data set {name!r}; there is: sachs")
+        write_note(f"error: unknown data set {name!r}; the only bundled data set is sachs")
         raise typer.Exit(BAD_INPUT)
     example = datasets.sachs(rows=rows.value)
     table = example.data

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from svidag.cli.messages import note, output, tell, told
+from svidag.cli.messages import explain_errors, output, write_line, write_note
 from svidag.cli.run_directory import Request, RunDirectory
 
 DataFile = Annotated[
@@ -53,17 +53,17 @@ def check(
         tuple(drop or ()),
         transform,
     )
-    with told():
+    with explain_errors():
         table = request.dataset()
         findings = table.audit()
         prior = request.prior()
         if prior is not None:
             prior.bind(table.names)
         listed = ", ".join(map(repr, table.names))
-        tell(f"{table.n_rows} rows, {table.m} variables: {listed}")
+        write_line(f"{table.n_rows} rows, {table.m} variables: {listed}")
         for finding in findings:
-            note(f"note: {finding.message}")
-        tell("Nothing stands in the way of a fit.")
+            write_note(f"note: {finding.message}")
+        write_line("Nothing stands in the way of a fit.")
 
 
 def fit(
@@ -145,7 +145,7 @@ def fit(
         "bag_rows": bag_rows,
         "minutes": minutes,
     }
-    with told():
+    with explain_errors():
         asked["bags"] = _bags(bags)
         asked["settings"] = dict(_setting(text) for text in setting or ())
         if data.is_dir():
@@ -154,13 +154,13 @@ def fit(
             run = RunDirectory(directory or _default_directory(data))
             request = _new(run, Request(_absolute(data), **asked), restart)
         if run.finished and not restart:
-            note(f"The run in {run.path} is finished; --restart would repeat it.")
+            write_note(f"The run in {run.path} is finished; --restart would repeat it.")
         else:
             if run.checkpoint.exists() and not restart:
-                note(f"Going on with the run in {run.path}.")
+                write_note(f"Going on with the run in {run.path}.")
             with run.running(request, restart=restart):
                 _run(run, request, False if quiet or as_json else None)
-        _tell(run, as_json)
+        _write_summary(run, as_json)
 
 
 def _run(run: RunDirectory, request: Request, progress: Any) -> None:
@@ -180,7 +180,7 @@ def _run(run: RunDirectory, request: Request, progress: Any) -> None:
     run.checkpoint.unlink(missing_ok=True)
 
 
-def _tell(run: RunDirectory, as_json: bool) -> None:
+def _write_summary(run: RunDirectory, as_json: bool) -> None:
     from svidag.cli.tables import (
         print_matrix,
         sensitivity_lines,
@@ -207,9 +207,9 @@ def _tell(run: RunDirectory, as_json: bool) -> None:
     print_matrix(screen, posterior.edge_probabilities())
     screen.print(strongest_table(posterior))
     for line in [*verdict_lines(judged), *sensitivity_lines(posterior)]:
-        tell(line)
+        write_line(line)
     place = shlex.quote(str(run.path))
-    note(f"Saved in {run.path}. `svidag report {place}` makes a page to read.")
+    write_note(f"Saved in {run.path}. `svidag report {place}` makes a page to read.")
 
 
 def _flipped(posterior: Any) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""What commands tell a person: results on standard output, all else on standard error."""
+"""What commands print: results on standard output, everything else on standard error."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ INTERRUPTED = 130
 
 
 def output() -> Console:
-    """Standard output, for results. Made anew, so that it follows redirection."""
+    """A console on standard output, for results; a new one each time follows redirection."""
     return Console(highlight=False, markup=False, emoji=False)
 
 
-def tell(text: str) -> None:
+def write_line(text: str) -> None:
     """Print a line of a result, however long."""
     output().print(printable(text), soft_wrap=True)
 
 
-def note(text: str) -> None:
-    """Tell something that is no result."""
+def write_note(text: str) -> None:
+    """Print text that is not a result on standard error."""
     console = Console(stderr=True, highlight=False, markup=False, emoji=False)
     console.print("\n".join(map(printable, text.split("\n"))), soft_wrap=True)
 
 
 def printable(text: str) -> str:
-    r"""The text with all that would steer a terminal, or end the line, spelt out.
+    r"""The text with control characters and line ends written as escape sequences.
 
     Examples
     --------
@@ -43,31 +43,31 @@ def printable(text: str) -> str:
 
 
 @contextmanager
-def told() -> Iterator[None]:
-    """Turn errors into one clear line and an exit code, warnings into notes.
+def explain_errors() -> Iterator[None]:
+    """Print errors as one line and exit with a code; print warnings as notes.
 
-    2: the input is wrong; 1: the fit failed; 130: interrupted, with what was done saved.
+    Codes: 2 if the input is wrong, 1 if the fit failed, 130 if it was interrupted.
     """
     from svidag.run.loop import FitError
 
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("always", UserWarning)
-            warnings.showwarning = _note_warning
+            warnings.showwarning = _write_warning
             yield
     except FitError as error:
-        note(f"error: {error}")
+        write_note(f"error: {error}")
         raise typer.Exit(FAILED_FIT) from None
     except (ValueError, OSError, ImportError) as error:
-        note(f"error: {error}")
+        write_note(f"error: {error}")
         raise typer.Exit(BAD_INPUT) from None
     except MemoryError as error:
-        note(f"error: not enough memory. {error}".rstrip())
+        write_note(f"error: not enough memory. {error}".rstrip())
         raise typer.Exit(FAILED_FIT) from None
     except KeyboardInterrupt as interrupt:
-        note(str(interrupt) or "interrupted")
+        write_note(str(interrupt) or "interrupted")
         raise typer.Exit(INTERRUPTED) from None
 
 
-def _note_warning(message: Any, *_: Any, **__: Any) -> None:
-    note(f"note: {message}")
+def _write_warning(message: Any, *_: Any, **__: Any) -> None:
+    write_note(f"note: {message}")

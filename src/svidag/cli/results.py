@@ -1,4 +1,4 @@
-"""`svidag report`, `graphs`, `effect`, `export`: what a finished run says."""
+"""`svidag report`, `graphs`, `effect`, `export`: commands that show a finished run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from svidag.cli.messages import note, output, tell, told
+from svidag.cli.messages import explain_errors, output, write_line, write_note
 from svidag.cli.run_directory import RunDirectory
 
 Run = Annotated[Path, typer.Argument(help="The directory of a finished `svidag fit`.")]
@@ -18,32 +18,35 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs."
 def report(
     run: Run,
     file: Annotated[
-        Path | None, typer.Option("--output", "-o", help="The page; by default RUN/report.html.")
+        Path | None,
+        typer.Option("--output", "-o", help="The file of the page; by default RUN/report.html."),
     ] = None,
 ) -> None:
     """Write one HTML page that shows the whole result and opens offline."""
-    with told():
+    with explain_errors():
         place = RunDirectory(run)
         target = file or place.report
         place.load().report(target)
-        tell(f"Wrote {target}")
+        write_line(f"Wrote {target}")
 
 
 def graphs(
     run: Run,
-    k: Annotated[int, typer.Option("--number", "-k", min=1, help="How many.")] = 3,
+    k: Annotated[
+        int, typer.Option("--number", "-k", min=1, help="How many graphs or classes.")
+    ] = 3,
     classes: Annotated[
         bool, typer.Option(help="Equivalence classes instead of single graphs.")
     ] = False,
     consensus: Annotated[
-        bool, typer.Option(help="The one graph that agrees best with the posterior.")
+        bool, typer.Option(help="The single graph that agrees best with the posterior.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Print the most probable graphs or classes, or the consensus graph."""
     from svidag.cli.tables import graph_lines
 
-    with told():
+    with explain_errors():
         posterior = RunDirectory(run).load()
         if consensus:
             found = [("consensus", posterior.consensus().graph, None)]
@@ -58,29 +61,30 @@ def graphs(
             return
         for title, graph, probability in found:
             share = "" if probability is None else f"  probability {probability:.3f}"
-            tell(f"{title}{share}")
+            write_line(f"{title}{share}")
             for line in graph_lines(graph) or ["no arrows"]:
-                tell(f"  {line}")
+                write_line(f"  {line}")
 
 
 def effect(
     run: Run,
-    cause: Annotated[str, typer.Argument(help="The variable that is set from outside.")],
+    cause: Annotated[str, typer.Argument(help="The variable that is set by an intervention.")],
     effect: Annotated[str, typer.Argument(help="The variable whose mean may change.")],
-    change: Annotated[float, typer.Option(help="By how much the cause is raised.")] = 1.0,
+    change: Annotated[float, typer.Option(help="By how much the cause is changed.")] = 1.0,
     at: Annotated[
-        float | None, typer.Option(help="From which value; by default the cause's mean.")
+        float | None,
+        typer.Option(help="The value of the cause before the change; by default its mean."),
     ] = None,
     holding: Annotated[
         list[str] | None,
-        typer.Option(help="A variable held meanwhile, as name=value; repeat for more."),
+        typer.Option(help="A variable held fixed, as name=value; repeat the option for more."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say what setting a cause would do to an effect, over all graphs and parameters."""
+    """Estimate what changing a cause would do to an effect, over all graphs and parameters."""
     from svidag.cli.tables import effect_table
 
-    with told():
+    with explain_errors():
         held = dict(_held(text) for text in holding or ())
         posterior = RunDirectory(run).load()
         found = posterior.effect(cause, effect, change=change, at=at, holding=held)
@@ -94,18 +98,21 @@ def export(
     run: Run,
     file: Annotated[
         Path,
-        typer.Argument(help="Where to; .csv, .json, .dot, .gml or .graphml says the format."),
+        typer.Argument(
+            help="The file; its ending is the format: .csv, .json, .dot, .gml or .graphml."
+        ),
     ],
     kind: Annotated[
-        str | None, typer.Option("--format", help="The format, if the name does not say.")
+        str | None,
+        typer.Option("--format", help="The format, if it is not the ending of the file."),
     ] = None,
 ) -> None:
     """Write the result for another program."""
     from svidag.export import write
 
-    with told():
+    with explain_errors():
         write(RunDirectory(run).load(), file, format=kind)
-        note(f"Wrote {file}")
+        write_note(f"Wrote {file}")
 
 
 def _plain(title: str, graph: Any, probability: float | None) -> dict[str, Any]:
@@ -119,7 +126,7 @@ def _plain(title: str, graph: Any, probability: float | None) -> dict[str, Any]:
 
 
 def _held(text: str) -> tuple[str, float]:
-    """Read name=value; a name may hold an equals sign, a number cannot."""
+    """Read name=value; the name may contain an equals sign."""
     name, _, value = text.rpartition("=")
     try:
         return name, float(value)

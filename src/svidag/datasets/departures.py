@@ -80,8 +80,8 @@ class Departures:
 
     @property
     def description(self) -> str:
-        """What departs, as the end of a sentence; nothing if nothing does."""
-        told = {
+        """The departures from the model, as the end of a sentence; empty if there are none."""
+        parts = {
             f"{self.hidden} hidden common causes": self.hidden,
             f"{self.batches} batches": self.batches,
             f"autocorrelation {self.autocorrelation}": self.autocorrelation,
@@ -89,7 +89,7 @@ class Departures:
             f"measurement error {self.measurement_error}": self.measurement_error,
             f"{self.distortion} distortion": self.distortion,
         }
-        return "".join(f", {words}" for words, present in told.items() if present)
+        return "".join(f", {words}" for words, present in parts.items() if present)
 
     def disturb(
         self,

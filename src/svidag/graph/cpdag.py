@@ -42,7 +42,10 @@ def cpdag(A: ArrayLike, *, allow_cyclic: bool = False) -> UInt8[np.ndarray, "m m
 
 
 def cpdags(
-    draws: ArrayLike, *, allow_cyclic: bool = False, told: Bool[np.ndarray, "m m"] | None = None
+    draws: ArrayLike,
+    *,
+    allow_cyclic: bool = False,
+    known_directions: Bool[np.ndarray, "m m"] | None = None,
 ) -> UInt8[np.ndarray, "S m m"]:
     """Return the CPDAG of every draw; a graph that is drawn repeatedly is converted once.
 
@@ -52,7 +55,7 @@ def cpdags(
         The graphs.
     allow_cyclic
         As for `cpdag`.
-    told
+    known_directions
         True, in both cells, for pairs whose direction is known from elsewhere, as it is if one of
         the two was intervened on without the other. The class is then the smaller one of graphs
         that also agree on these; if all come from interventions, its graph is the essential graph
@@ -62,7 +65,7 @@ def cpdags(
     --------
     >>> cpdags([[[0, 1], [0, 0]], [[0, 0], [1, 0]]]).sum(axis=(1, 2))
     array([2, 2], dtype=uint64)
-    >>> cpdags([[[0, 1], [0, 0]]], told=np.ones((2, 2), dtype=bool)).tolist()
+    >>> cpdags([[[0, 1], [0, 0]]], known_directions=np.ones((2, 2), dtype=bool)).tolist()
     [[[0, 1], [0, 0]]]
     """
     draws = adjacency(draws, "draws", ndim=3)
@@ -73,16 +76,18 @@ def cpdags(
     step = max(1, _BLOCK // max(1, graphs.shape[1] ** 2))
     for start in range(0, len(graphs), step):
         block = slice(start, start + step)
-        completed[block] = _complete(graphs[block].astype(bool), told)
+        completed[block] = _complete(graphs[block].astype(bool), known_directions)
     return completed[which]
 
 
 def _complete(
-    A: Bool[np.ndarray, "S m m"], told: Bool[np.ndarray, "m m"] | None = None
+    A: Bool[np.ndarray, "S m m"], known_directions: Bool[np.ndarray, "m m"] | None = None
 ) -> Bool[np.ndarray, "S m m"]:
     skeleton = A | _transpose(A)
     apart = ~skeleton & ~np.eye(A.shape[-1], dtype=bool)
-    directed = A & (_meet(apart, A) if told is None else _meet(apart, A) | told)
+    directed = A & (
+        _meet(apart, A) if known_directions is None else _meet(apart, A) | known_directions
+    )
     active = np.arange(len(A))
     while active.size:
         before = directed[active]

@@ -38,14 +38,14 @@ from svidag.samplers.order_chains import OrderChains, Schedule, run_chains
 from svidag.samplers.relocation import MOVES
 from svidag.samplers.sampled_graphs import SampledOrders
 from svidag.scores import CountedScores, ParentSets, Weigher, shares
-from svidag.scores.tables import MOST_LAID_OUT
+from svidag.scores.tables import MAX_TABULATED
 from svidag.search.growth import Grower, GrowthSettings
 from svidag.search.halves import (
-    Tabulated,
+    ParentSetTables,
     chain_starts,
     grow_halves,
-    join,
-    look_outside,
+    join_halves,
+    search_outside_tables,
 )
 
 CHAINS = 1
@@ -54,8 +54,8 @@ CHAINS = 1
 MANY = 30
 """Variables from which tables leave more out, for else they would be large and slow."""
 
-SPARED = (0.02, 0.1)
-"""`spared` from there on."""
+OMITTED_SHARE = (0.02, 0.1)
+"""`omitted_share` of a problem with that many variables."""
 
 LOOKS = 2
 """How often fresh searches look outside the tables; between them chains may begin again."""
@@ -67,12 +67,12 @@ FEWEST_ORDERS = 120
 """Orders kept from each chain that they may take in any case."""
 
 EXPENSIVE = 4.0
-"""`expand` where every parent set is scored by a network, which takes most of the time."""
+"""`expand_within` where every parent set is scored by a network, which takes most of the time."""
 
 SKETCH_ERROR = 150.0
 """A sketch errs in proportion to the rows: this over N is the power of the first trial."""
 
-MISSING = GrowthSettings.missing
+MISSING = GrowthSettings.missing_share
 """Share of the probability of a variable's parents that may be missing or left out."""
 
 
@@ -207,20 +207,20 @@ def sample_orders(
     moving = run.resumed("chains")
     chains = _run_chains(sampling, made, None if moving is None else moving["chains"])
     checked = False
-    while made.searched < LOOKS and not run.deadline.passed():
-        ended = made.settled
-        made, grown = look_outside(grower, made, chains, run.report)
+    while made.fresh_searches < LOOKS and not run.deadline.passed():
+        ended = made.growth_ended
+        made, grown = search_outside_tables(grower, made, chains, run.report)
         checked = True
         if not ended:
             break  # growth was cut short before, and would be again
-        if grown is not None and made.searched < LOOKS:
+        if grown is not None and made.fresh_searches < LOOKS:
             made, checked = grown, False
             sampling.keep("tables", tables=made)
             chains = _run_chains(sampling, made, None)
-        elif grown is None and made.confirmed:
+        elif grown is None and made.searches_agree:
             break
     if not checked:  # what was found last has not been looked beyond
-        made = dataclasses.replace(made, settled=False)
+        made = dataclasses.replace(made, growth_ended=False)
     orders = np.concatenate(list(chains.orders))
     graphs = SampledOrders(made.tables, orders, chains.edges.mean(axis=0))
     details = _diagnostics(made, chains)
@@ -288,7 +288,7 @@ def _schedule(problem: Problem, settings: ChainSettings) -> Schedule:
         orders=settings.orders,
         look=settings.look,
         thin=settings.thin,
-        enough=settings.rule,
+        stopping_rule=settings.rule,
         moves=settings.moves,
     )
 
@@ -301,9 +301,9 @@ def _growth(
     if mechanism.sketch is not None:
         growth = dataclasses.replace(growth, powers=_powers(rows))
     elif mechanism.name != "linear":
-        growth = dataclasses.replace(growth, expand=EXPENSIVE)
+        growth = dataclasses.replace(growth, expand_within=EXPENSIVE)
     if m > MANY:
-        growth = dataclasses.replace(growth, spared=SPARED)
+        growth = dataclasses.replace(growth, omitted_share=OMITTED_SHARE)
     trial = dataclasses.replace(growth.trial, levels=schedule.levels, flattest=schedule.flattest)
     return dataclasses.replace(growth, trial=trial)
 
@@ -348,20 +348,22 @@ def _grower(sampling: _Sampling) -> Grower:
     )
 
 
-def _tabulate(sampling: _Sampling, grower: Grower) -> Tabulated:
+def _tabulate(sampling: _Sampling, grower: Grower) -> ParentSetTables:
     resumed = sampling.run.resumed("halves")
     halves = grow_halves(
         grower,
         report=sampling.run.report,
         keep=lambda halves: sampling.keep("halves", halves=halves),
-        begun=None if resumed is None else resumed["halves"],
+        resumed=None if resumed is None else resumed["halves"],
     )
-    made = join(grower, halves)
+    made = join_halves(grower, halves)
     sampling.keep("tables", tables=made)
     return made
 
 
-def _run_chains(sampling: _Sampling, made: Tabulated, resumed: OrderChains | None) -> OrderChains:
+def _run_chains(
+    sampling: _Sampling, made: ParentSetTables, resumed: OrderChains | None
+) -> OrderChains:
     run, schedule = sampling.run, _affordable(sampling.schedule, made)
     stage = ["burn-in"]
 
@@ -373,20 +375,20 @@ def _run_chains(sampling: _Sampling, made: Tabulated, resumed: OrderChains | Non
         sampling.problem.prior,
         schedule,
         seed=run.seed,
-        parts=(CHAINS, made.searched),
+        parts=(CHAINS, made.fresh_searches),
         starts=chain_starts(made.starts, schedule.chains),
         report=lambda done: run.report(stage[0], done, schedule.sweeps),
         estimate=estimate,
         keep=lambda chains: sampling.keep("chains", tables=made, chains=chains),
-        begun=resumed,
+        resumed=resumed,
         stop=run.deadline.passed,
     )
 
 
-def _affordable(schedule: Schedule, made: Tabulated) -> Schedule:
+def _affordable(schedule: Schedule, made: ParentSetTables) -> Schedule:
     """The schedule, with fewer orders where look-ups are slow."""
     tables = made.tables
-    summed = np.mean([len(node.candidates) > MOST_LAID_OUT for node in tables.nodes])
+    summed = np.mean([len(node.candidates) > MAX_TABULATED for node in tables.nodes])
     order = schedule.chains * schedule.levels * schedule.thin * tables.m**2 * (1 + 2 * summed)
     most = max(FEWEST_ORDERS, int(WORK / order)) if summed else schedule.orders
     return dataclasses.replace(schedule, orders=min(schedule.orders, most))
@@ -394,7 +396,7 @@ def _affordable(schedule: Schedule, made: Tabulated) -> Schedule:
 
 def _status(sampling: _Sampling, found: SearchDiagnostics, chains: OrderChains) -> Status:
     over = sampling.run.deadline.passed()
-    rule = sampling.schedule.enough
+    rule = sampling.schedule.stopping_rule
     status = chain_status(rule, chains.edges, chains.log_evidence, time_is_over=over)
     nothing_outside = found.searched_again and found.growth_ended and found.outside <= MISSING
     if status is Status.CONVERGED and not (nothing_outside and found.searches_agree):
@@ -402,7 +404,7 @@ def _status(sampling: _Sampling, found: SearchDiagnostics, chains: OrderChains) 
     return status
 
 
-def _diagnostics(made: Tabulated, chains: OrderChains) -> SearchDiagnostics:
+def _diagnostics(made: ParentSetTables, chains: OrderChains) -> SearchDiagnostics:
     return SearchDiagnostics(
         **chain_values(chains.edges, chains.orders, chains.log_evidence),
         sweeps=chains.sweeps,
@@ -414,11 +416,11 @@ def _diagnostics(made: Tabulated, chains: OrderChains) -> SearchDiagnostics:
         candidates=tuple(len(node.candidates) for node in made.tables.nodes),
         left_out=made.left_out,
         missed=made.missed,
-        search_gaps=made.gaps,
-        searches_agree=made.confirmed,
-        searched_again=made.searched,
+        search_gaps=made.search_gaps,
+        searches_agree=made.searches_agree,
+        searched_again=made.fresh_searches,
         outside=made.outside,
-        growth_ended=made.settled,
+        growth_ended=made.growth_ended,
         sketched_share=_sketched(made.sets, chains),
         rounds=tuple(dataclasses.asdict(done) for done in made.rounds),
     )

@@ -130,7 +130,7 @@ class _Judge:
         known, intervened = _told(posterior.problem, len(markov))
         told, compelled = known | intervened, markov
         if told.any():
-            graphs = cpdags(posterior.sample(DRAWS), told=told).astype(bool)
+            graphs = cpdags(posterior.sample(DRAWS), known_directions=told).astype(bool)
             compelled = (graphs & ~graphs.swapaxes(1, 2)).mean(axis=0)
         return cls(markov, compelled, known, intervened, _leaning(posterior))
 

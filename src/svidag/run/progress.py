@@ -1,4 +1,4 @@
-"""How a long fit tells that it is alive: a bar on a terminal, plain lines elsewhere, or nothing."""
+"""Progress of a long fit: a bar on a terminal, plain lines elsewhere, or nothing."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ SECONDS_BETWEEN_LINES = 10.0
 
 
 class Meter(abc.ABC):
-    """Is told the number of finished steps and a few figures, between chunks."""
+    """Shows the number of finished steps and a few metrics; called between chunks of steps."""
 
     @abc.abstractmethod
     def open(self, title: str, done: int, total: int | None) -> None:
-        """Begin, with `done` steps already behind us when a run is resumed.
+        """Begin a stage; a resumed run has `done` steps already.
 
-        A total of None means that nobody knows how many steps there will be.
+        A total of None means that the number of steps is not known.
         """
 
     @abc.abstractmethod
-    def update(self, done: int, figures: Mapping[str, float]) -> None:
-        """Show the state after `done` steps; as many as at the start mean that steps begin now."""
+    def update(self, done: int, metrics: Mapping[str, float]) -> None:
+        """Show the state after `done` steps; the same number as at the start restarts the clock."""
 
     @abc.abstractmethod
     def close(self) -> None:
@@ -39,7 +39,7 @@ class Silent(Meter):
     def open(self, title: str, done: int, total: int | None) -> None:
         """Show nothing."""
 
-    def update(self, done: int, figures: Mapping[str, float]) -> None:
+    def update(self, done: int, metrics: Mapping[str, float]) -> None:
         """Show nothing."""
 
     def close(self) -> None:
@@ -47,14 +47,14 @@ class Silent(Meter):
 
 
 class Bar(Meter):
-    """A bar with the figures, speed and time left, for terminals."""
+    """A bar with the metrics, speed and time left, for terminals."""
 
     def __init__(self, console: Console) -> None:
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
             TextColumn("{task.fields[count]}"),
-            TextColumn("{task.fields[figures]}"),
+            TextColumn("{task.fields[metrics]}"),
             TimeRemainingColumn(),
             console=console,
         )
@@ -63,19 +63,19 @@ class Bar(Meter):
         """Draw the bar."""
         self._clock, self._total = _Clock(done), total
         self._task = self._progress.add_task(
-            title, total=total, completed=done, figures="starting", count=_count(done, total)
+            title, total=total, completed=done, metrics="starting", count=_count(done, total)
         )
         self._progress.start()
 
-    def update(self, done: int, figures: Mapping[str, float]) -> None:
+    def update(self, done: int, metrics: Mapping[str, float]) -> None:
         """Move the bar."""
-        text = _figures(figures, self._clock.speed(done))
+        text = _format_metrics(metrics, self._clock.speed(done))
         self._progress.update(
-            self._task, completed=done, figures=text, count=_count(done, self._total)
+            self._task, completed=done, metrics=text, count=_count(done, self._total)
         )
 
     def close(self) -> None:
-        """Leave the bar as it stands; the next one stands below it."""
+        """Stop the bar and leave it on the screen."""
         self._progress.stop()
         self._progress.remove_task(self._task)
 
@@ -87,21 +87,21 @@ class Lines(Meter):
         self._every = every
 
     def open(self, title: str, done: int, total: int | None) -> None:
-        """Note the start."""
+        """Remember the start; print nothing yet."""
         self._title, self._total, self._clock = title, total, _Clock(done)
-        self._told = time.monotonic()
+        self._printed_at = time.monotonic()
 
-    def update(self, done: int, figures: Mapping[str, float]) -> None:
+    def update(self, done: int, metrics: Mapping[str, float]) -> None:
         """Print a line unless the last one is recent."""
         now, speed = time.monotonic(), self._clock.speed(done)
         finished = self._total is not None and done >= self._total
-        if now - self._told < self._every and not finished:
+        if now - self._printed_at < self._every and not finished:
             return
-        self._told = now
+        self._printed_at = now
         left = ""
         if self._total is not None and speed:
             left = f"  {(self._total - done) / speed:.0f} s left"
-        text = _figures(figures, speed)
+        text = _format_metrics(metrics, speed)
         count = _count(done, self._total)
         print(f"{self._title}: {count}  {text}{left}", file=sys.stderr)  # noqa: T201
 
@@ -110,7 +110,7 @@ class Lines(Meter):
 
 
 class _Clock:
-    """Steps per second since the last moment without any: what came before does not count."""
+    """Steps per second since the first step; compiling before it does not count."""
 
     def __init__(self, done: int) -> None:
         self._done, self._start = done, time.monotonic()
@@ -148,6 +148,6 @@ def _count(done: int, total: int | None) -> str:
     return f"{done:,}" if total is None else f"{done}/{total}"
 
 
-def _figures(figures: Mapping[str, float], speed: float) -> str:
-    shown = [f"{name} {value:,.1f}" for name, value in figures.items()]
+def _format_metrics(metrics: Mapping[str, float], speed: float) -> str:
+    shown = [f"{name} {value:,.1f}" for name, value in metrics.items()]
     return "  ".join([*shown, f"{speed:,.0f}/s"])

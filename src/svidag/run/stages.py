@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from svidag.run.progress import Meter
 
-NOTHING: Mapping[str, float] = MappingProxyType({})
+NO_METRICS: Mapping[str, float] = MappingProxyType({})
 
 
 class Stages:
@@ -34,7 +34,7 @@ class Stages:
         self._close()
 
     def report(
-        self, stage: str, done: int, total: int | None, figures: Mapping[str, float] = NOTHING
+        self, stage: str, done: int, total: int | None, metrics: Mapping[str, float] = NO_METRICS
     ) -> None:
         """Show how much of a stage is done, of how much if that is known."""
         with self._lock:
@@ -42,7 +42,7 @@ class Stages:
                 self._close()
                 self._stage = stage
                 self._meter.open(stage, done, total)
-            self._meter.update(done, figures)
+            self._meter.update(done, metrics)
 
     def _close(self) -> None:
         if self._stage is not None:

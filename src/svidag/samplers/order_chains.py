@@ -49,10 +49,10 @@ class Schedule:
     orders
         Orders kept from each chain at most: the budget.
     look
-        Orders kept from each chain between two looks at whether it is enough.
+        Orders kept from each chain between two looks at whether the chains may end.
     thin
         Sweeps from one kept order to the next.
-    enough
+    stopping_rule
         When chains may end before the budget does.
     moves
         ``"relocation"`` gives a node any place, ``"swap"`` its own or the next, and ``"none"``
@@ -68,7 +68,7 @@ class Schedule:
     orders: int = 1000
     look: int = 100
     thin: int = 10
-    enough: Agreement = field(default_factory=Agreement)
+    stopping_rule: Agreement = field(default_factory=Agreement)
     moves: str = "relocation"
     power: float = 1.0
 
@@ -170,13 +170,13 @@ def run_chains(
     report: Callable[[int], None] | None = None,
     keep: Keep | None = None,
     estimate: Callable[[float], None] | None = None,
-    begun: OrderChains | None = None,
+    resumed: OrderChains | None = None,
     stop: Callable[[], bool] | None = None,
 ) -> OrderChains:
     """Run independent chains over orders, as many at once as there are cores.
 
     Chains begin at `starts`, or at random orders. `report` is given the number of finished sweeps,
-    summed over chains. `begun` is what a call with the same other arguments gave to `keep` before
+    summed over chains. `resumed` is what a call with the same other arguments gave to `keep` before
     it was cut off. `estimate` is given, after burn-in, the seconds that the budget could take at
     most. `stop` is asked after each segment whether time is up.
 
@@ -195,15 +195,15 @@ def run_chains(
     """
     ladder = _Ladder(tables, schedule, seed, parts, report or (lambda sweeps: None))
     began = time.perf_counter()
-    chains = begun or ladder.burn_in(prior, starts)
-    if estimate is not None and begun is None and schedule.burn_in:
+    chains = resumed or ladder.burn_in(prior, starts)
+    if estimate is not None and resumed is None and schedule.burn_in:
         seconds = (time.perf_counter() - began) / schedule.burn_in
         estimate(seconds * schedule.orders * schedule.thin)
     return run_segments(
         chains,
         ladder.segment,
         budget=schedule.orders,
-        rule=schedule.enough,
+        rule=schedule.stopping_rule,
         keep=keep,
         expired=stop,
     )
@@ -304,7 +304,7 @@ class _Ladder:
         orders = np.empty((steps, m), dtype=np.int64)
         edges, moved = np.zeros((m, m)), np.zeros(1, dtype=np.int64)
         exchanged = np.zeros(levels, dtype=np.int64)
-        room = self._compiled[c].room()
+        room = self._compiled[c].work_space()
         for step in range(steps):
             uniforms, swaps = rng.random((s.thin, levels, m, 2)), rng.random((s.thin, levels))
             relocate.sweep(

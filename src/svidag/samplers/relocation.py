@@ -6,12 +6,12 @@ proposal, so a move is never rejected. Sliding i past its neighbour k changes th
 i and k alone, by one bit each, and costs a look-up only where one is a candidate of the other.
 
 Moves alone do not cross from one group of good orders to another that needs many nodes moved at
-once. So each chain is a ladder of replicas, level l at the power τ_l of the target with the last
-at the target itself; neighbours on the ladder exchange their orders by Metropolis, with
+once. So each chain has several replicas (parallel tempering): level l samples the target to
+the power τ_l, the last level the target itself. Neighbouring levels exchange their orders with
 probability min(1, exp((τ_{l+1} − τ_l)(E_l − E_{l+1}))) where E is log p(D | order).
 
-To see what relocation brings, a node may instead be given the choice of two places only, its own
-and the next (a *swap* of neighbours), or none.
+For comparison, a node may be restricted to two places, its own and the next (a *swap* of
+neighbours), or may not move at all.
 
 Arrays: `order` lists causes first, `place` is its inverse, `masks[j]` holds the predecessors of j
 among its candidates and `present[j]` is F_j of them; `tables` are those of
@@ -30,7 +30,7 @@ from svidag.scores.lookup import FIRST, change_all, log_sum, prepare_move
 _compiled = numba.njit(nogil=True, cache=True, error_model="numpy")
 
 MOVES = ("relocation", "swap", "none")
-"""How orders may move; compiled code is given the index."""
+"""How orders may move; compiled code receives the index."""
 RELOCATION, SWAP, NONE = range(3)
 
 NEGLIGIBLE = 40.0  # nats below the best place at which a place is never taken
@@ -39,8 +39,8 @@ NEGLIGIBLE = 40.0  # nats below the best place at which a place is never taken
 @no_type_check
 @_compiled
 def locate(order, tables, place, masks, present):
-    """Fill `place`, `masks` and `present` for an order; log p(D | order) up to a constant."""
-    bits, after = tables.laid_out.bits, tables.laid_out.after
+    """Fill `place`, `masks` and `present` for an order; returns log p(D | order) + constant."""
+    bits, after = tables.subset_sums.bits, tables.subset_sums.after
     energy = 0.0
     for t in range(len(order)):
         j = order[t]
@@ -67,14 +67,14 @@ def pick(moves, order, uniform):
 
 @no_type_check
 @_compiled
-def compare_places(i, first, end, order, place, masks, present, laid_out, prepared, scores):
+def compare_places(i, first, end, order, place, masks, present, subset_sums, prepared, scores):
     """log p(D | i at place t) − log p(D | order as it is), for first ≤ t < end, into `scores`.
 
-    `prepared` has been filled by :func:`svidag.scores.lookup.prepare_move`; None where all is laid
-    out.
+    `prepared` has been filled by :func:`svidag.scores.lookup.prepare_move`; None where no node
+    has sets outside the tabulated sums.
     """
-    bits, turned, after = laid_out.bits, laid_out.turned, laid_out.after
-    sums, offsets = laid_out.sums, laid_out.offsets
+    bits, turned, after = subset_sums.bits, subset_sums.turned, subset_sums.after
+    sums, offsets = subset_sums.sums, subset_sums.offsets
     here, base = place[i], present[i]
     scores[here] = 0.0
     for step in (1, -1):
@@ -98,7 +98,7 @@ def compare_places(i, first, end, order, place, masks, present, laid_out, prepar
 @no_type_check
 @_compiled
 def choose(scores, power, uniform, weights):
-    """Draw t with probability ∝ exp(power · scores[t]); `weights` is room to work in."""
+    """Draw t with probability ∝ exp(power · scores[t]); `weights` is work space."""
     top = scores.max()
     total = 0.0
     for t in range(len(scores)):
@@ -118,9 +118,14 @@ def choose(scores, power, uniform, weights):
 
 @no_type_check
 @_compiled
-def slide(i, there, order, place, masks, present, laid_out, prepared):
+def slide(i, there, order, place, masks, present, subset_sums, prepared):
     """Put node i at place `there`; `prepared` as above."""
-    bits, turned, sums, offsets = laid_out.bits, laid_out.turned, laid_out.sums, laid_out.offsets
+    bits, turned, sums, offsets = (
+        subset_sums.bits,
+        subset_sums.turned,
+        subset_sums.sums,
+        subset_sums.offsets,
+    )
     here = place[i]
     step = 1 if there > here else -1
     for t in range(here, there, step):
@@ -144,19 +149,24 @@ def slide(i, there, order, place, masks, present, laid_out, prepared):
 @no_type_check
 @_compiled
 def add_edges(order, place, masks, present, tables, edges, changed):
-    """Add P(i → j | order) = 1 − exp(F_j(U ∖ i) − F_j(U)) to `edges`; `changed` is room."""
-    bits = tables.laid_out.bits
+    """Add P(i → j | order) = 1 − exp(F_j(U ∖ i) − F_j(U)) to `edges`.
+
+    `changed` is work space.
+    """
+    bits = tables.subset_sums.bits
     for i in order:
         change_all(i, masks, present, tables, changed)
         for j in order[place[i] + 1 :]:
             if bits[i, j]:
-                edges[i, j] -= np.expm1(min(changed[j] - present[j], 0.0))  # sums are cut off
+                edges[i, j] -= np.expm1(
+                    min(changed[j] - present[j], 0.0)
+                )  # negligible terms are left out
 
 
 @no_type_check
 @_compiled
 def exchange(v, orders, places, masks, present, energy):
-    """Let level v and the next change places."""
+    """Exchange the orders of level v and the next."""
     for state in (orders, places, masks):
         for t in range(orders.shape[1]):
             state[v, t], state[v + 1, t] = state[v + 1, t], state[v, t]
@@ -170,15 +180,16 @@ def exchange(v, orders, places, masks, present, energy):
 def sweep(moves, orders, tables, powers, uniforms, swaps, edges, moved, exchanged, prepared):
     """Sweeps of m moves at each level of a ladder, each followed by exchanges.
 
-    `uniforms` [sweeps, levels, m, 2] says which node and where to, `swaps` [sweeps, levels] whether
-    to exchange. The conditional edge probabilities at the last level after each sweep are added to
-    `edges`. `moved` counts its moves, `exchanged` the exchanges of each level with the next.
-    `prepared` [2, m] is room to work in, None where all is laid out.
+    `uniforms` [sweeps, levels, m, 2] chooses the node and its new place, `swaps` [sweeps, levels]
+    decides exchanges. The conditional edge probabilities at the last level after each sweep are
+    added to `edges`. `moved` counts the moves of the last level, `exchanged` the exchanges of each
+    level with the next.
+    `prepared` [2, m] is work space; None where no node has sets outside the tabulated sums.
     """
     levels, m = orders.shape
     places, masks = np.empty_like(orders), np.empty_like(orders)
     present, energy = np.empty(orders.shape), np.empty(levels)
-    scores, weights, laid_out = np.empty(m), np.empty(m), tables.laid_out
+    scores, weights, subset_sums = np.empty(m), np.empty(m), tables.subset_sums
     for v in range(levels):
         energy[v] = locate(orders[v], tables, places[v], masks[v], present[v])
     active = 0 if moves == NONE else levels
@@ -189,13 +200,15 @@ def sweep(moves, orders, tables, powers, uniforms, swaps, edges, moved, exchange
                 i, first, end = pick(moves, order, uniforms[s, v, u, 0])
                 if prepared is not None:
                     prepare_move(i, place, mask, now, tables, prepared)
-                compare_places(i, first, end, order, place, mask, now, laid_out, prepared, scores)
+                compare_places(
+                    i, first, end, order, place, mask, now, subset_sums, prepared, scores
+                )
                 open_to = scores[first:end]
                 there = first + choose(open_to, powers[v], uniforms[s, v, u, 1], weights)
                 if v == levels - 1 and there != place[i]:
                     moved[0] += 1
                 energy[v] += scores[there]
-                slide(i, there, order, place, mask, now, laid_out, prepared)
+                slide(i, there, order, place, mask, now, subset_sums, prepared)
         for v in range(int(2 * swaps[s, -1]), active - 1, 2):
             if np.log(swaps[s, v]) < (powers[v + 1] - powers[v]) * (energy[v] - energy[v + 1]):
                 exchanged[v] += 1

@@ -1,4 +1,4 @@
-"""Scores that tell how many they have given, for whoever waits for them."""
+"""Scores that report how many families they have scored, for progress messages."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from jaxtyping import Bool, Float, Int
 
 from svidag.mechanisms.local import FamilyScores
 
-FIRST_BLOCK = 256  # families asked for at once to begin with
+FIRST_BLOCK = 256  # families in the first block
 SECONDS = 0.5  # a block that takes less is followed by a larger one
 
 
 @dataclass(frozen=True, eq=False)
 class CountedScores:
-    """Passes questions on in blocks and tells the number of answers in each.
+    """Scores families in blocks and reports the size of each finished block.
 
     A block never divides the families of one parent set, so that a mechanism which factorises a set
     once for all its nodes gives the same numbers whatever the blocks.
@@ -26,17 +26,17 @@ class CountedScores:
     --------
     >>> import numpy as np
     >>> from svidag.mechanisms.linear import LinearGaussian
-    >>> told = []
+    >>> reported = []
     >>> model = LinearGaussian.from_values(np.random.default_rng(0).standard_normal((9, 2)))
-    >>> counted = CountedScores(model, told.append)
+    >>> counted = CountedScores(model, reported.append)
     >>> counted.family_scores(np.array([0, 1]), np.zeros((2, 2), dtype=bool)).shape
     (2,)
-    >>> told
+    >>> reported
     [2]
     """
 
     source: FamilyScores
-    tell: Callable[[int], None]
+    report: Callable[[int], None]
 
     def family_scores(
         self, nodes: Int[np.ndarray, " B"], parents: Bool[np.ndarray, "B m"]
@@ -54,13 +54,13 @@ class CountedScores:
             scores[block] = self.source.family_scores(nodes[block], parents[block])
             if time.perf_counter() - began < SECONDS:
                 size *= 2
-            self.tell(end - start)
+            self.report(end - start)
             start = end
         return scores
 
 
 def _by_set(parents: Bool[np.ndarray, "B m"]) -> tuple[Int[np.ndarray, " B"], np.ndarray]:
-    """Positions that bring equal parent sets together, and where each set ends."""
+    """A permutation that puts equal parent sets side by side, and where each group ends."""
     packed = np.packbits(parents, axis=1)
     _, which = np.unique(packed, axis=0, return_inverse=True)
     which = which.reshape(-1)

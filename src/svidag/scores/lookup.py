@@ -1,7 +1,7 @@
-"""F_j(U) inside compiled code: laid out over first candidates, the rest added and remembered.
+"""F_j(U) in compiled code: tabulated for the first candidates, the other sets added and cached.
 
-`tables` is what :func:`compiled_tables` gives, with a memory of its own for every thread: it holds
-values of a pure function by their arguments, so what it has seen changes no result.
+`tables` is the result of :func:`compiled_tables`. Every thread has one of its own, since it holds a
+cache. The cache stores values of a pure function by their arguments and changes no result.
 """
 
 from __future__ import annotations
@@ -11,36 +11,36 @@ from typing import NamedTuple, no_type_check
 import numba
 import numpy as np
 
-from svidag.scores.tables import MOST_LAID_OUT, NodeTable, ScoreTables
+from svidag.scores.tables import MAX_TABULATED, NodeTable, ScoreTables
 
-NEGLIGIBLE = 10.0  # nats below a sum at which all that is left to add is left out
+NEGLIGIBLE = 10.0  # nats below a sum at which the remaining terms are left out
 
-TINY = 1e-250  # relative weights below are added as logarithms
-FAR = 30.0  # nats between two terms at which a sum of both is one of them
-NEARLY_ALL = 0.999  # of a sum; what is left when so much is taken away is summed anew
-MUCH = 2.0  # nats above the scale of a sum at which a weight becomes the scale
+TINY = 1e-250  # smaller relative weights are added as logarithms
+FAR = 30.0  # nats between two terms at which the smaller one is neglected
+NEARLY_ALL = 0.999  # of a sum: if a change removes more, the sum is computed afresh
+MUCH = 2.0  # nats by which a weight must exceed the scale of a sum to become the new scale
 
-_SLOTS = 2**20  # sums remembered by a thread, all nodes together
+_SLOTS = 2**20  # sums in the cache of a thread, all nodes together
 _MIX = np.uint64(0x9E3779B97F4A7C15)  # odd and near 2⁶⁴/φ: products spread over all bits
-FIRST = (1 << MOST_LAID_OUT) - 1
+FIRST = (1 << MAX_TABULATED) - 1
 """The mask of all first candidates."""
 
 _compiled = numba.njit(nogil=True, cache=True, error_model="numpy")
 
 
-class LaidOut(NamedTuple):
-    """What most look-ups read: sums over first candidates.
+class SubsetSums(NamedTuple):
+    """Sums over the first candidates, which most look-ups need.
 
     Attributes
     ----------
     sums, offsets
         F_j over first candidates, and where each node's part begins.
     bits, turned
-        The bit of i for k, and of k for i, in row i.
+        In row i: the bit of i in the masks of k, and the bit of k in the masks of i.
     after
         What i gains from the prior by coming after k rather than before it.
     others
-        Whether a node has sets with other than first candidates.
+        Whether a node has parent sets that contain other than the first candidates.
     """
 
     sums: np.ndarray
@@ -51,8 +51,8 @@ class LaidOut(NamedTuple):
     others: np.ndarray
 
 
-class Listed(NamedTuple):
-    """Sets with other than first candidates, where there are any.
+class ListedSets(NamedTuple):
+    """Parent sets that contain other than the first candidates.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ class Listed(NamedTuple):
         The same sets once more for each of their members, by falling weight; entry j·m + i of
         `pairs` and the next are where those of j with i begin and end.
     arguments, values
-        Remembered sums.
+        The cache: masks, and the sums F_j for them.
     """
 
     masks: np.ndarray
@@ -94,20 +94,20 @@ class CompiledTables(NamedTuple):
     """The arrays of score tables as compiled code reads them.
 
     In two parts, since numba counts a reference to every array that a function is given: a move
-    that is given all of them takes twice as long as one that is given those laid out.
+    that receives all of them takes twice as long as one that receives only the first part.
     """
 
-    laid_out: LaidOut
-    listed: Listed
+    subset_sums: SubsetSums
+    listed: ListedSets
 
-    def room(self) -> np.ndarray | None:
-        """What moves need to work in; None where all is laid out."""
-        others = self.laid_out.others
+    def work_space(self) -> np.ndarray | None:
+        """Work space for moves; None where no node has sets outside the tabulated sums."""
+        others = self.subset_sums.others
         return np.empty((2, len(others))) if others.any() else None
 
 
 def compiled_tables(tables: ScoreTables) -> CompiledTables:
-    """Lay score tables out for compiled code, with room to remember sums in."""
+    """The arrays of score tables for compiled code, with an empty cache of sums."""
     found = [_groups(node) for node in tables.nodes]
     listed = [group for groups in found for group in groups]
     masks = np.concatenate([np.empty(0, np.int64), *(masks for _, masks, _, _ in listed)])
@@ -120,7 +120,7 @@ def compiled_tables(tables: ScoreTables) -> CompiledTables:
     with_masks, with_weights, pairs = _by_member(tables)
     others = np.array([len(groups) > 0 for groups in found])
     slots = 1 << max(10, min(16, (_SLOTS // max(1, int(others.sum()))).bit_length() - 1))
-    laid_out = LaidOut(
+    subset_sums = SubsetSums(
         tables.sums,
         tables.offsets,
         tables.bits,
@@ -128,7 +128,7 @@ def compiled_tables(tables: ScoreTables) -> CompiledTables:
         tables.absent.T - tables.absent,
         others,
     )
-    listed_sets = Listed(
+    listed_sets = ListedSets(
         masks=masks,
         weights=weights,
         tails=np.concatenate([np.empty(0), *(tails for _, _, _, tails in listed)]),
@@ -145,7 +145,7 @@ def compiled_tables(tables: ScoreTables) -> CompiledTables:
         arguments=np.full((tables.m if listed else 0, slots), -1, dtype=np.int64),
         values=np.empty((tables.m if listed else 0, slots)),
     )
-    return CompiledTables(laid_out, listed_sets)
+    return CompiledTables(subset_sums, listed_sets)
 
 
 def _members(
@@ -162,7 +162,7 @@ def _members(
 
 
 def _by_member(tables: ScoreTables) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Sets with other than first candidates by node and member."""
+    """Parent sets with other than the first candidates, by node and member."""
     m = tables.m
     masks, weights = [np.empty(0, np.int64)], [np.empty(0)]
     counts = np.zeros((m, m), dtype=np.int64)
@@ -179,7 +179,7 @@ def _by_member(tables: ScoreTables) -> tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def _groups(node: NodeTable) -> list[tuple[int, np.ndarray, np.ndarray, np.ndarray]]:
-    """Sets with other than first candidates by the last of these, the heaviest group first."""
+    """Parent sets grouped by their last candidate beyond the first, the heaviest group first."""
     masks, weights = node.others_by_weight()
     last = np.frexp(masks.astype(float))[1] - 1
     groups = []
@@ -193,7 +193,7 @@ def _groups(node: NodeTable) -> list[tuple[int, np.ndarray, np.ndarray, np.ndarr
 @no_type_check
 @_compiled
 def _with_others(j, mask, base, listed):
-    """Add to the sum over first candidates what sets with others weigh."""
+    """F_j: the sum `base` over the first candidates plus the weights of all other sets."""
     arguments, values = listed.arguments, listed.values
     masks, weights, tails = listed.masks, listed.weights, listed.tails
     slot = np.int64((np.uint64(mask) * _MIX) >> np.uint64(40)) & (arguments.shape[1] - 1)
@@ -219,7 +219,7 @@ def _with_others(j, mask, base, listed):
 @_compiled
 def log_sum(j, mask, tables):
     """F_j(U) for the mask of U."""
-    found = tables.laid_out.sums[tables.laid_out.offsets[j] + (mask & FIRST)]
+    found = tables.subset_sums.sums[tables.subset_sums.offsets[j] + (mask & FIRST)]
     return found if mask <= FIRST else _with_others(j, mask, found, tables.listed)
 
 
@@ -229,8 +229,8 @@ def _changed(present, before, after, enters, inside, begin, end, masks, weights)
     """F_j after i has entered or left the predecessors, from F_j = `present` and the sets with i.
 
     `before` and `after` are the sums over first candidates, and entries begin … end − 1 of `masks`
-    and `weights` the other sets with i, of which those within `inside` count. Not a number where
-    rounding would spoil it, so that the sum must be taken anew.
+    and `weights` the other sets with i, of which those within `inside` count. NaN where
+    rounding errors would be large, so that the sum must be computed afresh.
     """
     change = 0.0
     if before != after:
@@ -255,8 +255,12 @@ def change_all(i, masks, present, tables, changed):
 
     `masks` holds the predecessors of each k, and `present` F_k of them.
     """
-    sums, offsets, others = tables.laid_out.sums, tables.laid_out.offsets, tables.laid_out.others
-    bits, m = tables.laid_out.bits, len(masks)
+    sums, offsets, others = (
+        tables.subset_sums.sums,
+        tables.subset_sums.offsets,
+        tables.subset_sums.others,
+    )
+    bits, m = tables.subset_sums.bits, len(masks)
     pairs, listed, weights = (
         tables.listed.pairs,
         tables.listed.with_masks,
@@ -280,24 +284,24 @@ def change_all(i, masks, present, tables, changed):
 @no_type_check
 @_compiled
 def prepare_move(i, place, masks, present, tables, prepared):
-    """What the places that i could take have to do with, where not all is laid out.
+    """Compute the sums that comparing all places of i needs, where not all are tabulated.
 
-    Into prepared[0, k] comes F_k after i has gone past k, for each k of which i is a candidate;
-    into prepared[1, t] the log sum of the sets of i with other than first candidates that fit at
-    place t.
+    prepared[0, k] becomes F_k after i has moved past k, for each k of which i is a candidate;
+    prepared[1, t] becomes the log sum, over the sets of i with other than the first candidates,
+    of those that lie among the predecessors of i at place t.
     """
     change_all(i, masks, present, tables, prepared[0])
     prepared[1] = -np.inf
-    if tables.laid_out.others[i]:
+    if tables.subset_sums.others[i]:
         _sums_by_place(i, place, tables.listed, prepared[1])
 
 
 @no_type_check
 @_compiled
 def _sums_by_place(i, place, listed, sums):
-    """For each place of i, the log sum of its sets with other than first candidates that fit.
+    """For each place of i, the log sum of its sets with other than the first candidates.
 
-    `sums` is −∞ everywhere before.
+    Only sets among the predecessors at that place count. `sums` must be −∞ on entry.
     """
     here, m, top = place[i], len(place), listed.top[i]
     members, member_begin, relative = listed.members, listed.member_begin, listed.linear
@@ -325,13 +329,16 @@ def _sums_by_place(i, place, listed, sums):
 @no_type_check
 @_compiled
 def draw_sets(j, orders, masks, weights, tables, uniforms, drawn):
-    """For each order, draw one of the node's sets: by falling weight, those that fit."""
+    """For each order, draw one of the node's parent sets given its predecessors.
+
+    `masks` and `weights` are sorted by falling weight.
+    """
     for s in range(len(orders)):
         before = 0
         for t in range(orders.shape[1]):
             if orders[s, t] == j:
                 break
-            before |= tables.laid_out.bits[orders[s, t], j]
+            before |= tables.subset_sums.bits[orders[s, t], j]
         left, total = uniforms[s], log_sum(j, before, tables)
         for t in range(len(masks)):
             if masks[t] & ~before == 0:

@@ -1,12 +1,12 @@
-"""Scored parent sets of every node, over all variables, and the tables that are made of them.
+"""Scored parent sets of every node, and the tables that are made of them.
 
-A collection grows where orders ask: given predecessors U of j, the sets within U share
+Given predecessors U of node j, a parent set S ⊆ U has the conditional probability, its *share*,
 
     P(S | U) ∝ exp w_j(S).
 
-A set that holds a share worth mentioning has its neighbours looked at, which differ from it by one
-variable. Where the mechanism is expensive a cheaper stand-in scores first (the *sketch*), and the
-mechanism itself wherever a set holds a share.
+The collection grows from sets with a large share: their neighbours, which differ by one variable,
+are scored next. Where the mechanism is expensive, a cheaper approximation (the *sketch*) scores a
+set first, and the mechanism itself only where the share is large.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from jaxtyping import Bool, Float, Int, UInt8
 
 from svidag.mechanisms.local import LocalScores, SubsetScores
 from svidag.prior import EdgePrior
-from svidag.scores.tables import MOST_CANDIDATES, MOST_LAID_OUT, NodeTable, ScoreTables
+from svidag.scores.tables import MAX_TABULATED, MOST_CANDIDATES, NodeTable, ScoreTables
 
-FEW = 12  # candidates whose sums are quick to look up
-EACH = 0.01  # what the sets with one of the variables that are left out may hold, on average
-_CELLS_AT_ONCE = 2**24  # pairs of a set and an order looked at together
+MIN_CANDIDATES = 12  # candidates of a table in any case, as far as there are so many
+MAX_SHARE_PER_VARIABLE = 0.01  # mean share of the sets with any one variable that is left out
+_CELLS_AT_ONCE = 2**24  # pairs of a set and an order in one array
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,9 +40,9 @@ class ParentSets:
     packed
         The sets, eight variables to a byte.
     exact, sketch
-        w_j(S) by the mechanism and by its stand-in; not a number where that was not computed.
+        w_j(S) by the mechanism and by its approximation; NaN where it was not computed.
     expanded
-        Whether the set's neighbours have been looked at.
+        Whether the set's neighbours have been scored.
 
     Examples
     --------
@@ -83,10 +83,10 @@ class ParentSets:
 
     @property
     def weights(self) -> Float[np.ndarray, " T"]:
-        """Exact weights, elsewhere the sketch with its drift made good.
+        """Exact weights where known, elsewhere the sketch, corrected for its bias.
 
-        A stand-in with fewer units fits large sets worse, by an amount that grows with their size;
-        the sets of a node that are known both ways tell the slope.
+        An approximation with fewer units fits large sets worse, by an amount that grows with their
+        size. The slope is estimated from the sets of a node whose weight is known both ways.
         """
         if not np.isnan(self.exact).any():
             return self.exact
@@ -106,7 +106,7 @@ class ParentSets:
         return slice(*np.searchsorted(self.nodes, [node, node + 1]))
 
     def joined(self, other: ParentSets) -> ParentSets:
-        """The sets of both; a weight that either knows is known."""
+        """The union of two collections, with every weight that is known in one of them."""
         pairs = ((getattr(self, n), getattr(other, n)) for n in self._arrays())
         return replace(
             self, **dict(zip(self._arrays(), map(np.concatenate, pairs), strict=True))
@@ -150,17 +150,17 @@ class ParentSets:
 
 @dataclass(frozen=True, eq=False)
 class Shares:
-    """What share of its node each set holds over orders.
+    """The share P(S | U) of each parent set, over a list of orders.
 
     Attributes
     ----------
     log_peak
-        The logarithm of the largest share; −∞ where the set fits into none of the orders.
+        The logarithm of the largest share; −∞ where no order allows the set.
     mean
         The mean share.
     room
-        The variables that precede the node in some order where the set holds a share worth
-        mentioning, and so might join it there.
+        The variables that precede the node in some order in which the share of the set is large,
+        and so could be added to it there.
     """
 
     log_peak: Float[np.ndarray, " T"]
@@ -169,7 +169,7 @@ class Shares:
 
 
 def shares(sets: ParentSets, orders: Int[np.ndarray, "S m"], *, least: float = 5.0) -> Shares:
-    """The share of every set given each of the orders; above exp(−least) is worth mentioning."""
+    """The share of every set given each of the orders; `room` counts those above exp(−least)."""
     rank = np.argsort(orders, axis=1)
     peak, mean = np.full(len(sets), -np.inf), np.zeros(len(sets))
     room = np.zeros((len(sets), sets.m), dtype=bool)
@@ -229,7 +229,7 @@ class Weigher:
     Attributes
     ----------
     scores
-        f_j, of the mechanism or its stand-in, with its changes by one edge.
+        f_j of the mechanism or its approximation, and its changes by one edge.
     prior
         Open pairs contribute their log odds; required parents are in every set.
     """
@@ -252,9 +252,9 @@ class Weigher:
     def every(
         self, node: int, candidates: Int[np.ndarray, " k"]
     ) -> Float[np.ndarray, " subsets"] | None:
-        """w_j(S) for every subset of the candidates, by mask; None where that takes long.
+        """w_j(S) for every subset of the candidates, by mask; None where that is expensive.
 
-        Sets without a required parent weigh nothing.
+        Sets without a required parent have weight −∞.
         """
         if not isinstance(self.scores, SubsetScores):
             return None
@@ -272,7 +272,7 @@ class Weigher:
     def changes(
         self, nodes: Int[np.ndarray, " B"], parents: Bool[np.ndarray, "B m"]
     ) -> Float[np.ndarray, "B m"]:
-        """What adding or removing each variable adds to w_j(S); −∞ where the pair is not open."""
+        """The change of w_j(S) when each variable is added or removed; −∞ for pairs not open."""
         free = self.prior.free.T[nodes]
         _, delta = self.scores.flips(nodes, parents, free)
         delta = delta + self.odds.T[nodes]
@@ -285,21 +285,23 @@ def neighbours(
     held: Shares,
     weigher: Weigher,
     *,
-    reach: float,
+    within: float,
     sketch: bool,
 ) -> tuple[ParentSets, Float[np.ndarray, " N"]]:
-    """Sets one variable away from some sets, as far as their shares could come within reach.
+    """New sets that differ by one variable from given sets and could have a large share.
 
-    A neighbour's share is that of the set it comes from, times what the change gains; the largest
-    over orders decides. Returns the neighbours that are not yet in the collection with their mean
-    shares, as logarithms: the largest where a set is the neighbour of several, −∞ where the added
-    variable does not precede the node in the orders at hand.
+    A neighbour is returned if the estimate of its log share exceeds −within.
+
+    The estimate is the largest share, over orders, of the set it comes from, times the ratio of
+    the weights. Returns the neighbours that are not yet in the collection and the logarithms of
+    their mean shares: the largest where a set is the neighbour of several, −∞ where the added
+    variable does not precede the node in any of the orders.
     """
     nodes, parents, log_share = sets.nodes[rows], sets.parents(rows), held.log_peak[rows]
     with np.errstate(divide="ignore"):
         less = np.log(held.mean[rows]) - log_share
     gain = weigher.changes(nodes, parents) + log_share[:, None]
-    source, changed = np.nonzero(gain > -reach)
+    source, changed = np.nonzero(gain > -within)
     near = parents[source]
     near[np.arange(len(source)), changed] ^= True
     # Of equal sets the last given counts, so the largest share comes last.
@@ -310,13 +312,13 @@ def neighbours(
     value = own + share - log_share[source]
     known = {"sketch" if sketch else "exact": value}
     found = ParentSets.of(nodes[source], near, **known)
-    # The shares travel with the sets through sorting in place of a weight.
+    # The shares are passed in place of weights, so that they are sorted with the sets.
     fits = near[np.arange(len(near)), changed[ranked]] <= held.room[rows][source, changed[ranked]]
     mean = np.where(fits, share + less[source], np.nan)
-    told = ParentSets.of(nodes[source], near, exact=mean).exact
-    told = np.where(np.isnan(told), -np.inf, told)
+    log_mean = ParentSets.of(nodes[source], near, exact=mean).exact
+    log_mean = np.where(np.isnan(log_mean), -np.inf, log_mean)
     new = sets.rows_of(found) < 0
-    return found.chosen(new), told[new]
+    return found.chosen(new), log_mean[new]
 
 
 def node_table(
@@ -324,22 +326,29 @@ def node_table(
     weights: Float[np.ndarray, " T"],
     held: Shares,
     *,
-    cut: float,
-    spared: tuple[float, float],
+    candidate_share: float,
+    omitted_share: tuple[float, float],
     capacity: int,
     every: Callable[[Int[np.ndarray, " k"]], Float[np.ndarray, " subsets"] | None],
 ) -> tuple[NodeTable, float]:
     """A node's table, and the mean share of the sets that it leaves out.
 
-    Variables are ranked by the shares that the sets with them hold at most, and then by how many of
-    the sets have them. The first `FEW` are candidates in any case, and then all whose sets hold
-    more than `cut`, or fewer where the sets with the others hold no more than spared[0] on average.
-    Where these are too many to lay sums out, the first are if the sets with the others hold no
-    more than spared[1] together and `EACH` for any of them. Else all variables are candidates, as
-    far as masks reach, with at most the `capacity` sets that hold most, and of those with others no
-    more than it takes to leave out spared[0]. All sets of the candidates over which sums are laid
-    out are listed if `every` gives their weights: chains cannot pass through orders whose sets are
-    unknown, and in each of these sets alone there may be too little for anyone to look.
+    Variables are ranked by the total peak share of the sets that contain them; ties are decided by
+    the number of these sets. Which are candidates, and which sets are listed:
+
+    1. The first `MIN_CANDIDATES` variables are candidates. More follow while the rank exceeds
+       `candidate_share` and the sets with further variables hold more than ``omitted_share[0]``
+       on average.
+    2. If that gives more than `MAX_TABULATED`, the first `MAX_TABULATED` are used if the sets with
+       others hold at most ``omitted_share[1]`` together, and at most `MAX_SHARE_PER_VARIABLE` for
+       each variable.
+    3. Otherwise up to `MOST_CANDIDATES` variables are candidates, and the `capacity` sets with the
+       largest shares are listed. Of the sets that need more than the first `MAX_TABULATED`
+       candidates, those with the smallest shares are left out, up to ``omitted_share[0]``.
+
+    If `every` returns the weights of all subsets of the first `MAX_TABULATED` candidates, they are
+    all listed: chains cannot move through orders whose parent sets are unknown, and each of these
+    sets alone may have too small a share to be found.
     """
     used = parents.any(axis=0)
     worth = np.exp(held.log_peak) @ parents
@@ -351,27 +360,28 @@ def node_table(
     place[ranked] = np.arange(1, len(ranked) + 1)
     depth = (parents * place).max(axis=1)
     beyond = held.mean.sum() - np.bincount(depth, held.mean, len(ranked) + 1).cumsum()
-    size = min(int((rank > cut).sum()), int((beyond > spared[0]).sum()))
-    size = min(len(ranked), max(FEW, size))
-    each = (held.mean @ parents)[ranked[MOST_LAID_OUT:]].max(initial=0.0)
-    if size > MOST_LAID_OUT and beyond[MOST_LAID_OUT] <= spared[1] and each <= EACH:
-        size = MOST_LAID_OUT
+    size = min(int((rank > candidate_share).sum()), int((beyond > omitted_share[0]).sum()))
+    size = min(len(ranked), max(MIN_CANDIDATES, size))
+    each = (held.mean @ parents)[ranked[MAX_TABULATED:]].max(initial=0.0)
+    if size > MAX_TABULATED:
+        little = beyond[MAX_TABULATED] <= omitted_share[1] and each <= MAX_SHARE_PER_VARIABLE
+        size = MAX_TABULATED if little else size
     kept = depth <= size
-    if size > MOST_LAID_OUT:
+    if size > MAX_TABULATED:
         size = min(len(ranked), MOST_CANDIDATES)
         kept = depth <= size
-        # The smallest set fits into every order, and is never left out.
+        # Every order allows the smallest set, so it is never left out.
         best = np.lexsort(
             (-weights, -held.log_peak, parents.sum(axis=1) > parents.all(axis=0).sum())
         )
         kept[best[kept[best].cumsum() > capacity]] = False
-        # Sums over listed sets are slow: those that hold least go, up to the share that is spared.
-        least = np.argsort(np.where(depth > MOST_LAID_OUT, held.mean, np.inf), kind="stable")
+        # Sums over listed sets are slow, so those with the smallest shares are left out.
+        least = np.argsort(np.where(depth > MAX_TABULATED, held.mean, np.inf), kind="stable")
         lost = np.where(kept, 0.0, held.mean).sum() + np.where(kept, held.mean, 0.0)[least].cumsum()
-        kept[least[(lost <= spared[0]) & (depth[least] > MOST_LAID_OUT)]] = False
+        kept[least[(lost <= omitted_share[0]) & (depth[least] > MAX_TABULATED)]] = False
     candidates, lost = ranked[:size], float(held.mean[~kept].sum())
     masks, weights = parents[kept][:, candidates] @ (1 << np.arange(size)), weights[kept]
-    complete = every(candidates[:MOST_LAID_OUT])
+    complete = every(candidates[:MAX_TABULATED])
     if complete is not None:
         others, known = masks >= len(complete), np.flatnonzero(complete > -np.inf)
         masks = np.concatenate([known, masks[others]])
@@ -384,11 +394,11 @@ def tables(
     held: Shares,
     weigher: Weigher,
     *,
-    cut: float,
-    spared: tuple[float, float],
+    candidate_share: float,
+    omitted_share: tuple[float, float],
     capacity: int,
 ) -> tuple[ScoreTables, Float[np.ndarray, " m"]]:
-    """Tables of a collection, and for each node the mean share of what they leave out."""
+    """Tables of a collection, and for each node the mean share of the sets left out."""
     nodes, left_out = [], []
     weights = sets.weights
     for j in range(sets.m):
@@ -397,8 +407,8 @@ def tables(
             sets.parents(rows),
             weights[rows],
             Shares(held.log_peak[rows], held.mean[rows], held.room[rows]),
-            cut=cut,
-            spared=spared,
+            candidate_share=candidate_share,
+            omitted_share=omitted_share,
             capacity=capacity,
             every=partial(weigher.every, j),
         )

@@ -12,7 +12,9 @@ from svidag.prior import EdgePrior
 def forward_selection(
     mechanism: FamilyScores, prior: EdgePrior, *, most: int
 ) -> Bool[np.ndarray, "m m"]:
-    """Add to each node the parent that gains most until none does; all nodes in step.
+    """Add to each node the parent with the largest gain, until no addition gains anything.
+
+    All nodes are extended at the same time.
 
     Returns the selection, parents of j in column j.
     """

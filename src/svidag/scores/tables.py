@@ -5,16 +5,16 @@ parent sets S with their weights
 
     w_j(S) = f_j(S) + Σ_{i∈S} logit p_ij,
 
-and a set that is not listed weighs nothing. If U precedes j in an order,
+and a set that is not listed has weight −∞. If U precedes j in an order,
 
     log p(D_j | U) = Σ_{i∈U} log(1 − p_ij) + F_j(U),    F_j(U) = log Σ_{S⊆U} exp w_j(S),
 
-and P(i → j | U) = 1 − exp(F_j(U ∖ i) − F_j(U)). Pairs that hard knowledge settles contribute no
+and P(i → j | U) = 1 − exp(F_j(U ∖ i) − F_j(U)). Pairs that hard knowledge decides contribute no
 factor.
 
-F_j over the sets of a node's first candidates is laid out for every U (a zeta transform), and costs
-one look-up. Where a node has more candidates, the sets with the others are added when the sum is
-asked for (:mod:`svidag.scores.lookup`).
+F_j over the sets of a node's first candidates is tabulated for every U (a zeta transform), and
+costs one look-up. Where a node has more candidates, the sets with the others are added when the sum
+is needed (:mod:`svidag.scores.lookup`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from jaxtyping import Bool, Float, Int
 from svidag.prior import EdgePrior
 
 MOST_CANDIDATES = 62  # a mask is a 64-bit integer, never negative
-MOST_LAID_OUT = 16  # first candidates over which F_j is laid out: half a megabyte a node
+MAX_TABULATED = 16  # first candidates for whose subsets F_j is tabulated: half a megabyte per node
 FAR = 600.0  # nats between two weights at which their exponentials can no longer be added
 
 
@@ -69,7 +69,7 @@ class NodeTable:
         return self.masks[ranked], self.weights[ranked]
 
     def others_by_weight(self) -> tuple[Int[np.ndarray, " T"], Float[np.ndarray, " T"]]:
-        """Those with other than first candidates, the heaviest first."""
+        """The sets with other than the first candidates, the heaviest first."""
         others = ~self.first
         return replace(self, masks=self.masks[others], weights=self.weights[others]).by_weight()
 
@@ -81,12 +81,12 @@ class NodeTable:
 
     @property
     def first(self) -> Bool[np.ndarray, " T"]:
-        """Which sets have none but the first candidates."""
-        return self.masks < 1 << MOST_LAID_OUT
+        """Which sets consist of first candidates only."""
+        return self.masks < 1 << MAX_TABULATED
 
-    def laid_out(self) -> Float[np.ndarray, " cells"]:
+    def tabulated_sums(self) -> Float[np.ndarray, " cells"]:
         """log Σ exp w_j(S) over the sets S ⊆ U of the first candidates, for every such U."""
-        cells = np.full(1 << min(len(self.candidates), MOST_LAID_OUT), -np.inf)
+        cells = np.full(1 << min(len(self.candidates), MAX_TABULATED), -np.inf)
         cells[self.masks[self.first]] = self.weights[self.first]
         return subset_sums(cells)
 
@@ -103,7 +103,7 @@ class ScoreTables:
         All listed sets, node after node, and where each node's begin; the last entry of `starts` is
         their number.
     sums, offsets
-        F_j over the first candidates laid out, node after node, and where each node's part begins.
+        F_j for every subset of the first candidates, node after node, and where each node's begin.
     bits
         ``bits[i, j]`` is the bit of i in the masks of j, 0 if i is no candidate.
     absent
@@ -126,11 +126,11 @@ class ScoreTables:
 
     @classmethod
     def join(cls, nodes: Sequence[NodeTable], absent: Float[np.ndarray, "m m"]) -> ScoreTables:
-        """Join the nodes' tables and lay out the sums of those with few candidates."""
+        """Join the nodes' tables and tabulate their sums."""
         bits = np.zeros(absent.shape, dtype=np.int64)
         for j, node in enumerate(nodes):
             bits[node.candidates, j] = 1 << np.arange(len(node.candidates))
-        sums = [node.laid_out() for node in nodes]
+        sums = [node.tabulated_sums() for node in nodes]
         return cls(
             tuple(nodes),
             np.concatenate([node.masks for node in nodes]),
@@ -143,7 +143,7 @@ class ScoreTables:
         )
 
     def parts(self) -> dict[str, np.ndarray]:
-        """All that the tables are made of, to be stored."""
+        """The arrays from which `from_parts` makes the tables again, for storage."""
         return {
             "sizes": np.array([len(node.candidates) for node in self.nodes]),
             "candidates": np.concatenate([node.candidates for node in self.nodes]),
@@ -155,7 +155,7 @@ class ScoreTables:
 
     @classmethod
     def from_parts(cls, arrays: Mapping[str, np.ndarray]) -> ScoreTables:
-        """What gave these parts."""
+        """The tables from the arrays of `parts`."""
         m, listed = len(arrays["absent"]), int(arrays["counts"].sum())
         shapes = {name: array.shape for name, array in arrays.items()}
         if shapes != {
@@ -166,7 +166,9 @@ class ScoreTables:
             "weights": (listed,),
             "absent": (m, m),
         }:
-            raise ValueError(f"tables have parts of the shapes {shapes}")
+            raise ValueError(
+                f"the stored tables are inconsistent: their arrays have the shapes {shapes}"
+            )
         candidates = np.split(arrays["candidates"], np.cumsum(arrays["sizes"])[:-1])
         ends = np.cumsum(arrays["counts"])[:-1]
         parts = (candidates, np.split(arrays["masks"], ends), np.split(arrays["weights"], ends))
@@ -191,8 +193,8 @@ class ScoreTables:
     def log_sums(self, node: int, before: Int[np.ndarray, " S"]) -> Float[np.ndarray, " S"]:
         """F_j(U) for masks of predecessors."""
         table = self.nodes[node]
-        sums = self.sums[self.offsets[node] + (before & ((1 << MOST_LAID_OUT) - 1))]
-        if len(table.candidates) <= MOST_LAID_OUT:
+        sums = self.sums[self.offsets[node] + (before & ((1 << MAX_TABULATED) - 1))]
+        if len(table.candidates) <= MAX_TABULATED:
             return sums
         distinct, which = np.unique(before, return_inverse=True)
         masks, weights = table.masks[~table.first], table.weights[~table.first]
@@ -221,7 +223,9 @@ def subset_sums(table: Float[np.ndarray, " cells"]) -> Float[np.ndarray, " cells
     """
     steps = range(len(table).bit_length() - 1)
     top, least = table.max(), table.min(initial=np.inf, where=table > -np.inf)
-    if table[0] > -np.inf and top - least < FAR:  # then no sum of exponentials is lost: faster
+    if (
+        table[0] > -np.inf and top - least < FAR
+    ):  # no exponential underflows, so the faster way is safe
         out = np.exp(table - top)
         for b in steps:
             pairs = out.reshape(-1, 2, 1 << b)

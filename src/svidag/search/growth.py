@@ -1,12 +1,13 @@
-"""Collections of parent sets that grow where chains over orders ask for more.
+"""Growing collections of parent sets, in rounds, until no new set has a notable share.
 
-Independent searches find orders and the parent sets that were best in them
-(:mod:`svidag.search.order_search`). Short chains then draw orders from the posterior under the
-sets so far; a set that holds a share there has its neighbours looked at, and where a stand-in
-scored first, the mechanism itself scores what holds a share. That goes on until nothing new does.
+Independent searches find orders and the best parent sets in them
+(:mod:`svidag.search.order_search`). In each round, short chains draw orders from the posterior
+under the sets so far. Sets with a large share given these orders are expanded: their neighbours are
+scored. Sets that only an approximation has scored (the *sketch*) are scored by the mechanism itself
+if their share is large. Rounds end when the new sets together have a small share.
 
-*Halves* of the searches keep collections of their own: what one half finds and the other lacks
-tells how much a search misses.
+The searches are divided into two *halves* with separate collections: the sets that one half finds
+and the other lacks show how much a search misses.
 """
 
 from __future__ import annotations
@@ -31,21 +32,24 @@ from svidag.search.batched_search import search_in_batches
 from svidag.search.order_search import SearchResult, search_orders
 
 COMPARABLE = 5.0
-"""Nats within which two orders both carry weight."""
+"""Nats within which two orders count as having comparable weight."""
 
-SLOWER = 3  # times as many sweeps, where searches end further apart
-MOST_SEARCHED = 100_000  # sweeps times squared variables of a search that goes slower
-SPARSE = 0.4  # on a scale from one parent a node (0) to three (1)
-LARGE = 2.0  # nats below the whole from which a set's share is large
-MANY_PARENTS = 4  # parents from which a stand-in is not trusted
+SLOWDOWN = 3  # factor on the sweeps, if searches end with different weights
+MAX_SEARCH_WORK = 100_000  # sweeps times squared number of variables of a slower search
+SPARSE = 0.4  # limit of sparse graphs, from one parent per node (0) to three (1)
+LARGE = 2.0  # a share above exp(−LARGE) is large
+MANY_PARENTS = 4  # parents from which the approximation is not trusted
 HALVES = 2
-TRIAL = 0  # tells the streams of trial chains from those of the chains themselves
-SPACING = 1000  # numbers set aside for the searches of one half
-FIRST_POWER, SECOND_POWER = 0.3, 0.5  # at which searches by a stand-in and a mechanism begin
-SEARCH_SHARE, GROWTH_SHARE = 0.3, 0.5  # of the time, by when searches and growth must end
+TRIAL = 0  # distinguishes the random streams of trial chains from those of the final chains
+SPACING = 1000  # stream numbers reserved for the searches of one half
+FIRST_POWER, SECOND_POWER = (
+    0.3,
+    0.5,
+)  # first powers of searches by the approximation and the mechanism
+SEARCH_SHARE, GROWTH_SHARE = 0.3, 0.5  # shares of the time after which searches and growth end
 
 Report = Callable[[str, int, int | None], None]
-"""Is given the name of a stage, how much of it is done, and of how much if that is known."""
+"""Called with the name of a stage, how much is done, and the total or None."""
 
 
 @dataclass(frozen=True)
@@ -59,40 +63,40 @@ class GrowthSettings:
     search_sweeps
         Sweeps of a search by Gaussian blocks, from the flattest power to 1.
     cold_sweeps
-        Sweeps that follow at the power 1, to come upon the best sets of orders nearby.
+        Sweeps that follow at the power 1, to find the best sets of nearby orders.
     mechanism_sweeps
-        Sweeps that follow where these are not the mechanism, by the stand-in and by itself, if the
-        graphs found have three parents a node or more; fewer if they have fewer.
-    reach
-        A neighbour joins the collection if its share could be above exp(−reach).
-    expand
-        A set whose share is above exp(−expand) in some order has its neighbours looked at.
-    enough
-        Growth ends when the new sets of no node together could hold more than this share, on
-        average over orders.
-    refine
-        A sketched set whose share is above exp(−refine) is scored by the mechanism itself.
-    sketched
-        Refining ends when sketched sets hold no more than this share of any node.
-    missing
-        The share of parent sets, in orders that carry weight, that a fresh search may find outside
-        the tables without more growth.
-    cut
-        A variable whose sets hold a smaller share may be left out of a node's table for speed.
-    spared
-        The share that the sets of all variables left out of a node's table may hold together, on
-        average over orders: in general, and where leaving them out keeps its sums laid out.
-    trial_spared
+        Sweeps that follow if the mechanism is not linear: by its approximation, and by itself.
+        Applies to graphs with three parents per node or more; sparser graphs get fewer sweeps.
+    add_within
+        A neighbour is added if the estimate of its share is above exp(−add_within).
+    expand_within
+        A set whose share is above exp(−expand_within) in some order has its neighbours scored.
+    stop_share
+        Growth ends when, for every node, the new sets together have at most this share on average
+        over orders.
+    refine_within
+        A sketched set whose share is above exp(−refine_within) is scored by the mechanism itself.
+    sketched_share
+        Refining ends when, for every node, sketched sets have at most this share.
+    missing_share
+        The share of parent sets outside the tables, in orders of comparable weight, that a fresh
+        search may find without further growth.
+    candidate_share
+        A variable may be left out of a node's table if its sets have a smaller share.
+    omitted_share
+        The share, on average over orders, of the sets that may be left out of a node's table: in
+        general, and if leaving them out allows all its sums to be tabulated.
+    trial_omitted_share
         The same for the tables of the chains that draw orders in each round.
     capacity
-        Parent sets of a node that a table lists at most, where they are not laid out.
+        Parent sets of a node that a table lists at most, where sums are not tabulated.
     powers
-        Powers of p(D | order) at which the first rounds draw their orders. A stand-in may be wrong
-        by many nats; flatter rounds keep it from hiding what it underrates.
+        Powers of p(D | order) at which the first rounds draw their orders. An approximation may be
+        wrong by many nats; rounds at a lower power also find sets that it underrates.
     flatter
-        The part of that power at which each round draws further orders.
+        Each round draws further orders at this multiple of its power.
     nearby
-        Orders nearby that are looked at for each order that was drawn.
+        Nearby orders that are considered for each order that was drawn.
     rounds
         How many rounds at the power 1 there may be.
     trial
@@ -103,15 +107,15 @@ class GrowthSettings:
     search_sweeps: int = 30
     cold_sweeps: int = 20
     mechanism_sweeps: tuple[int, int] = (6, 4)
-    reach: float = 7.0
-    expand: float = 5.0
-    enough: float = 0.02
-    refine: float = 6.0
-    sketched: float = 0.005
-    cut: float = 0.001
-    spared: tuple[float, float] = (0.001, 0.1)
-    trial_spared: tuple[float, float] = (0.1, 0.15)
-    missing: float = 0.05
+    add_within: float = 7.0
+    expand_within: float = 5.0
+    stop_share: float = 0.02
+    refine_within: float = 6.0
+    sketched_share: float = 0.005
+    candidate_share: float = 0.001
+    omitted_share: tuple[float, float] = (0.001, 0.1)
+    trial_omitted_share: tuple[float, float] = (0.1, 0.15)
+    missing_share: float = 0.05
     capacity: int = 4000
     powers: tuple[float, ...] = (1.0,)
     flatter: float = 0.3
@@ -119,7 +123,7 @@ class GrowthSettings:
     rounds: int = 10
     trial: Schedule = field(
         default_factory=lambda: Schedule(
-            chains=2, burn_in=10, orders=15, thin=4, enough=Agreement(tolerance=0.0)
+            chains=2, burn_in=10, orders=15, thin=4, stopping_rule=Agreement(tolerance=0.0)
         )
     )
 
@@ -131,14 +135,14 @@ class Round:
     Attributes
     ----------
     half
-        Which half; beyond the first two, which restart.
+        The number of the half; larger numbers are fresh searches after the chains.
     power
         The power of p(D | order) at which orders were drawn.
     added, refined
-        Parent sets that joined, and those that the mechanism scored after its stand-in.
+        Parent sets that were added, and sketched ones that the mechanism then scored.
     share
-        What the new sets of a node could together hold on average, or those that were only
-        sketched, of the node where it is largest.
+        The mean share of all new sets of a node, or of its sketched sets if that is larger, for
+        the node where it is largest.
     """
 
     half: int
@@ -150,7 +154,7 @@ class Round:
 
 @dataclass(frozen=True, eq=False)
 class Half:
-    """A collection, the orders that were last drawn under it, and the rounds behind it.
+    """One half: its collection, the orders drawn last, and the rounds so far.
 
     Attributes
     ----------
@@ -161,10 +165,10 @@ class Half:
     orders
         Orders from the posterior.
     flatter
-        Orders from a lower power of it: between good orders lie others, and chains that do not
-        know their parent sets cannot pass.
+        Orders from a lower power of it. They lie between good orders, and chains can pass through
+        them only if their parent sets are known.
     rounds
-        What the rounds so far found.
+        What each round found.
     """
 
     number: int
@@ -186,16 +190,16 @@ class Half:
 
 @dataclass(frozen=True, eq=False)
 class Grower:
-    """What stays the same from round to round.
+    """Grows collections of parent sets; holds what stays the same from round to round.
 
     Attributes
     ----------
     exactly
         Weights by the mechanism.
     sketch
-        Weights by its stand-in, if there is one.
+        Weights by its approximation, if there is one.
     blocks
-        What searches score by.
+        The Gaussian model by which searches score.
     prior, settings, seed
         The prior, how to grow, and the seed.
     flattest
@@ -215,11 +219,11 @@ class Grower:
 
     @property
     def weigher(self) -> Weigher:
-        """The cheapest way to weights."""
+        """The approximation if there is one, else the mechanism."""
         return self.exactly if self.sketch is None else self.sketch
 
     def search(self, halves: Sequence[int], searches: int, report: Report) -> list[Half]:
-        """So many searches for each of the halves."""
+        """Run this many searches for each of the halves."""
         numbers = [half * SPACING + k for half in halves for k in range(searches)]
         results = self._search_longer(numbers, report)
         if self.blocks.model is None:
@@ -238,12 +242,12 @@ class Grower:
         return found
 
     def _search_longer(self, numbers: list[int], report: Report) -> list[SearchResult]:
-        """Searches by Gaussian blocks, and slower ones while they end at different heights."""
+        """Searches by Gaussian blocks, repeated with more sweeps while their weights differ."""
         sweeps = self.settings.search_sweeps
         results = self._search_blocks(numbers, sweeps, report)
         while np.ptp([result.log_weight for result in results]) > COMPARABLE:
-            sweeps *= SLOWER
-            too_long = sweeps * len(self.prior.names) ** 2 > MOST_SEARCHED
+            sweeps *= SLOWDOWN
+            too_long = sweeps * len(self.prior.names) ** 2 > MAX_SEARCH_WORK
             if too_long or self.deadline.passed(SEARCH_SHARE):
                 break
             slower = self._search_blocks(numbers, sweeps, report)
@@ -273,9 +277,9 @@ class Grower:
         results: list[SearchResult],
         report: Report,
     ) -> list[SearchResult]:
-        """Go on from there with the stand-in, if there is one, and then the mechanism itself."""
-        # In sparse graphs parents tell their order; in dense ones one order hides another, and the
-        # mechanism itself is asked.
+        """Continue searches with the approximation, if there is one, and then the mechanism."""
+        # In sparse graphs the parent sets determine the order; in dense graphs many orders have
+        # similar weights, so the mechanism itself is used as well.
         dense = float(np.clip((np.mean([result.density for result in results]) - 1) / 2, 0, 1))
         cheap, own = (round(dense * s) for s in self.settings.mechanism_sweeps)
         cheap, own = max(1, cheap), own if dense > SPARSE or self.sketch is None else 0
@@ -295,18 +299,23 @@ class Grower:
         )
 
     def scored(self, sets: ParentSets) -> ParentSets:
-        """The same sets with weights."""
+        """The same sets with weights by the cheapest scores."""
         weights = self.weigher.weigh(sets.nodes, sets.parents())
         return replace(sets, **{"exact" if self.sketch is None else "sketch": weights})
 
     def tables(
         self, sets: ParentSets, held: Shares, *, trial: bool = False
     ) -> tuple[ScoreTables, np.ndarray]:
-        """Tables of a collection, and what share of each node they leave out."""
+        """Tables of a collection, and the share of the sets left out for each node."""
         s = self.settings
-        spared = s.trial_spared if trial else s.spared
+        omitted_share = s.trial_omitted_share if trial else s.omitted_share
         return collections.tables(
-            sets, held, self.exactly, cut=s.cut, spared=spared, capacity=s.capacity
+            sets,
+            held,
+            self.exactly,
+            candidate_share=s.candidate_share,
+            omitted_share=omitted_share,
+            capacity=s.capacity,
         )
 
     def finished(self, half: Half) -> bool:
@@ -314,26 +323,26 @@ class Grower:
         s = self.settings
         most = s.rounds + len(s.powers) - 1
         spent = len(half.rounds) >= most or self.deadline.passed(GROWTH_SHARE)
-        return spent or self.settled(half.rounds)
+        return spent or self.converged(half.rounds)
 
-    def settled(self, rounds: tuple[Round, ...]) -> bool:
-        """Whether the last round found nothing new that holds a share."""
+    def converged(self, rounds: tuple[Round, ...]) -> bool:
+        """Whether the sets that the last round found have a small share."""
         last = rounds[-1] if rounds else None
-        return last is not None and last.power == 1.0 and last.share <= self.settings.enough
+        return last is not None and last.power == 1.0 and last.share <= self.settings.stop_share
 
     def advance_all(self, halves: Sequence[Half]) -> list[Half]:
-        """One more round for each half that is not finished."""
+        """Run one more round for each half that is not finished."""
 
         def next_of(half: Half) -> Half:
             return half if self.finished(half) else self.advance(half)
 
-        # Networks score on all cores at once as it is, and what they remember is in one place.
+        # Networks use all cores already, and their cache is not safe to share between threads.
         together = cores.usable() if self.blocks.model is not None else 1
         with ThreadPoolExecutor(together) as pool:
             return list(pool.map(next_of, halves))
 
     def advance(self, half: Half) -> Half:
-        """One more round."""
+        """Run one more round of a half."""
         s, number = self.settings, len(half.rounds)
         power = s.powers[min(number, len(s.powers) - 1)]
         starts = half.orders[:, -1]
@@ -357,22 +366,22 @@ class Grower:
     def extend(
         self, sets: ParentSets, half: int, power: float, orders: Int[np.ndarray, "chains S m"]
     ) -> tuple[ParentSets, Round]:
-        """Look at the neighbours of what holds a share in these orders."""
+        """Score the neighbours of the sets with a large share in these orders."""
         rng = generator(self.seed, Stream.NEARBY_ORDERS, half, len(sets))
         drawn = self.with_nearby(sets, orders.reshape(-1, sets.m), rng)
-        held = shares(sets, drawn, least=self.settings.expand)
+        held = shares(sets, drawn, least=self.settings.expand_within)
         refined, sketched = 0, 0.0
         if self.sketch is not None:
             sets, refined, sketched = self._refine(sets, held)
             if refined:
-                held = shares(sets, drawn, least=self.settings.expand)
-        rows = np.flatnonzero((held.log_peak > -self.settings.expand) & ~sets.expanded)
+                held = shares(sets, drawn, least=self.settings.expand_within)
+        rows = np.flatnonzero((held.log_peak > -self.settings.expand_within) & ~sets.expanded)
         new, share = neighbours(
             sets,
             rows,
             held,
             self.weigher,
-            reach=self.settings.reach,
+            within=self.settings.add_within,
             sketch=self.sketch is not None,
         )
         expanded = sets.expanded.copy()
@@ -380,16 +389,16 @@ class Grower:
         worst = float(np.bincount(new.nodes, np.exp(share), sets.m).max())
         sets = replace(sets, expanded=expanded).joined(new)
         if self.sketch is not None and power == 1.0:
-            held = shares(sets, drawn, least=self.settings.expand)
+            held = shares(sets, drawn, least=self.settings.expand_within)
             sets, checked, share = self._check_additions(sets, held)
             refined, worst = refined + checked, max(worst, share)
         return sets, Round(half, power, len(new), refined, max(worst, sketched))
 
     def _check_additions(self, sets: ParentSets, held: Shares) -> tuple[ParentSets, int, float]:
-        """Have the mechanism score every addition to sets of many that hold a large share.
+        """Score by the mechanism every addition to large sets with a large share.
 
-        Of many parents a stand-in with few units sees little: it may underrate an addition by tens
-        of nats. Returns how many sets are new, and the share that they would hold of a node.
+        With many parents, an approximation with few units may underrate an addition by tens of
+        nats. Returns the collection, how many sets are new, and their share, for the worst node.
         """
         many = np.bitwise_count(sets.packed).sum(axis=1) >= MANY_PARENTS
         rows = np.flatnonzero((held.log_peak > -LARGE) & many)
@@ -411,9 +420,9 @@ class Grower:
     def with_nearby(
         self, sets: ParentSets, orders: Int[np.ndarray, "S m"], rng: np.random.Generator
     ) -> Int[np.ndarray, "K m"]:
-        """The orders, and such as differ by the place of one node and weigh not much less.
+        """The orders, and nearby orders: one node moved, and not much lower evidence.
 
-        A move asks about orders nearby, and where their sets are not known the way is closed.
+        Chains can move through nearby orders only if their parent sets are known.
         """
         moved = np.repeat(orders, self.settings.nearby, axis=0)
         for order in moved:
@@ -425,24 +434,27 @@ class Grower:
         moved = moved[~(late & self.prior.required).any(axis=(1, 2))]
         weight = evidence(sets, moved).sum(axis=1) + order_prior(self.prior, moved)
         usual = (evidence(sets, orders).sum(axis=1) + order_prior(self.prior, orders)).mean()
-        return np.concatenate([orders, moved[weight > usual - self.settings.reach]])
+        return np.concatenate([orders, moved[weight > usual - self.settings.add_within]])
 
     def _refine(self, sets: ParentSets, held: Shares) -> tuple[ParentSets, int, float]:
-        """Score by the mechanism what was only sketched and holds a share.
+        """Score by the mechanism the sketched sets with a large share.
 
-        Returns how many sets that was, and what share all sketched ones of a node held.
+        Returns the collection, how many sets were scored, and the share of all sketched sets
+        before, for the worst node.
         """
         open_rows = np.isnan(sets.exact)
         share = float(np.bincount(sets.nodes[open_rows], held.mean[open_rows], sets.m).max())
-        if share <= self.settings.sketched:
+        if share <= self.settings.sketched_share:
             return sets, 0, share
         ranked = np.lexsort((held.mean, sets.nodes))
         left = np.cumsum(np.where(open_rows, held.mean, 0.0)[ranked])
         begins = np.searchsorted(sets.nodes[ranked], sets.nodes[ranked])
         left -= (left - np.where(open_rows, held.mean, 0.0)[ranked])[begins]
         rest = np.empty(len(sets))
-        rest[ranked] = left  # what this set and all smaller ones of its node hold
-        wanted = (held.log_peak > -self.settings.refine) | (rest > self.settings.sketched)
+        rest[ranked] = left  # the share of this set and all sets of its node with smaller shares
+        wanted = (held.log_peak > -self.settings.refine_within) | (
+            rest > self.settings.sketched_share
+        )
         rows = np.flatnonzero(open_rows & wanted)
         exact = sets.exact.copy()
         exact[rows] = self.exactly.weigh(sets.nodes[rows], sets.parents(rows))
@@ -457,10 +469,10 @@ def order_prior(prior: EdgePrior, orders: Int[np.ndarray, "S m"]) -> Float[np.nd
     return np.where(before, absent, 0.0).sum(axis=(1, 2))
 
 
-def missed(own: Half, other: ParentSets) -> float:
+def missing_share(own: Half, other: ParentSets) -> float:
     """The mean share, given the orders of a half, of sets that another collection lacks.
 
-    The largest over nodes.
+    Returns the largest value over nodes.
     """
     both = own.sets.joined(other)
     known = other.rows_of(both) >= 0

@@ -1,8 +1,8 @@
-"""Tables of parent sets for the chains over orders, and whether anything is missing from them.
+"""Tables of parent sets for the chains over orders, and checks that no important set is missing.
 
-Two halves search and grow collections of their own (:mod:`svidag.search.growth`). What one half
-holds and the other lacks is measured before they are joined, and after the chains a fresh search
-is held against them.
+Two independent halves search for parent sets and grow their own collections
+(:mod:`svidag.search.growth`). Before they are joined, the share of sets that one half found and the
+other did not is measured. After the chains, the tables are compared with a fresh search.
 """
 
 from __future__ import annotations
@@ -22,41 +22,41 @@ from svidag.search.growth import (
     Half,
     Report,
     Round,
-    missed,
+    missing_share,
     order_prior,
 )
 
-LOOKED_AT = 100
-"""Orders of the chains at which parent sets outside the tables are looked for."""
+CHECKED_ORDERS = 100
+"""Orders of the chains that are checked for parent sets outside the tables."""
 
 
 @dataclass(frozen=True, eq=False)
-class Tabulated:
-    """Tables and how they came about.
+class ParentSetTables:
+    """Tables of parent sets, and diagnostics of the search that found them.
 
     Attributes
     ----------
     tables
         The tables.
     sets
-        The collection behind them.
+        All scored parent sets, from which the tables were made.
     starts
         Orders at which chains begin.
     rounds
         The rounds of growth.
-    settled
-        Whether growth ended by itself.
+    growth_ended
+        Whether growth ended because no further set mattered.
     left_out
-        The mean share of what tables leave out of the collection, of the node where it is largest.
+        The mean share of the scored sets that are left out of the tables, for the worst node.
     missed
-        For each half, the share of what it holds that the other had not found.
-    gaps
-        By how many nats the orders of each search fell short of the best: of the halves, and then
-        of the searches after the chains.
+        For each half, the share of its sets that the other half had not found.
+    search_gaps
+        By how many nats the log evidence of each search fell short of the best: for the halves,
+        then for the searches after the chains.
     outside
-        The share that the last search after the chains held, in orders that carry weight, of sets
-        that tables lacked.
-    searched
+        The share of parent sets, in orders of comparable weight, that the last search after the
+        chains found and the tables lacked.
+    fresh_searches
         Searches after the chains.
     """
 
@@ -64,17 +64,17 @@ class Tabulated:
     sets: ParentSets
     starts: Int[np.ndarray, "K m"]
     rounds: tuple[Round, ...]
-    settled: bool
+    growth_ended: bool
     left_out: float
     missed: tuple[float, ...]
-    gaps: tuple[float, ...]
+    search_gaps: tuple[float, ...]
     outside: float = 0.0
-    searched: int = 0
+    fresh_searches: int = 0
 
     @property
-    def confirmed(self) -> bool:
-        """Whether two independent searches came to orders of the same weight."""
-        return sum(gap <= COMPARABLE for gap in self.gaps) >= HALVES
+    def searches_agree(self) -> bool:
+        """Whether two independent searches found orders of comparable weight."""
+        return sum(gap <= COMPARABLE for gap in self.search_gaps) >= HALVES
 
 
 def grow_halves(
@@ -82,14 +82,15 @@ def grow_halves(
     *,
     report: Report,
     keep: Callable[[list[Half]], None],
-    begun: list[Half] | None = None,
+    resumed: list[Half] | None = None,
 ) -> list[Half]:
-    """Two collections, each from its own searches and chains.
+    """Search for parent sets and grow the collections of both halves.
 
-    `keep` is given the halves after each round; `begun` is what it was given before a cut.
+    `keep` is called with the halves after each round; `resumed` is what it last received in a run
+    that was interrupted.
     """
-    halves = begun or grower.search(range(HALVES), grower.settings.searches, report)
-    if begun is None:
+    halves = resumed or grower.search(range(HALVES), grower.settings.searches, report)
+    if resumed is None:
         keep(halves)
     while not all(map(grower.finished, halves)):
         halves = grower.advance_all(halves)
@@ -98,74 +99,77 @@ def grow_halves(
     return halves
 
 
-def join(grower: Grower, halves: list[Half]) -> Tabulated:
-    """Tables of what the halves found together, and what each had missed."""
+def join_halves(grower: Grower, halves: list[Half]) -> ParentSetTables:
+    """Join the collections of both halves into tables, and measure what each half had missed."""
     lacking = tuple(
-        missed(own, other.sets) for own, other in zip(halves, reversed(halves), strict=True)
+        missing_share(own, other.sets) for own, other in zip(halves, reversed(halves), strict=True)
     )
     sets = halves[0].sets.joined(halves[1].sets)
     weights = [_log_evidence(grower, sets, half).mean() for half in halves]
     drawn = np.concatenate([half.visited for half in halves])
     tables, left_out = grower.tables(sets, shares(sets, drawn))
-    return Tabulated(
+    return ParentSetTables(
         tables,
         sets,
         np.concatenate([half.orders[:, -1] for half in halves]),
         tuple(done for half in halves for done in half.rounds),
-        all(grower.settled(half.rounds) for half in halves),
+        all(grower.converged(half.rounds) for half in halves),
         float(left_out.max()),
         lacking,
         tuple(float(max(weights) - weight) for weight in weights),
     )
 
 
-def look_outside(
-    grower: Grower, made: Tabulated, chains: OrderChains, report: Report
-) -> tuple[Tabulated, Tabulated | None]:
-    """What was found outside the tables, and tables with it if it carries weight.
+def search_outside_tables(
+    grower: Grower, present: ParentSetTables, chains: OrderChains, report: Report
+) -> tuple[ParentSetTables, ParentSetTables | None]:
+    """Check the tables against a fresh search, and extend them if parent sets are missing.
 
-    Orders that the chains kept are looked at like those of a round of growth. And a fresh search
-    grows a collection of its own, for as many rounds as it takes to say what its orders weigh:
-    where they carry weight beside those of the chains and hold parent sets that the tables lack, or
-    carry more than the chains ever saw, it is joined.
+    First the collection is extended by a round of growth at orders that the chains kept. Then a
+    fresh search grows a collection of its own, for enough rounds to estimate the log evidence of
+    its orders. The tables are extended if either finds a share above ``missing_share``, or if the
+    fresh search reaches orders with much higher evidence than the chains. Returns the present
+    tables with new diagnostics, and the extended tables or None.
     """
-    step = max(1, chains.orders.shape[0] * chains.length // LOOKED_AT)
-    sets, done = grower.extend(made.sets, HALVES + made.searched, 1.0, chains.orders[:, ::step])
-    [fresh] = grower.search([HALVES + made.searched], 1, report)
+    step = max(1, chains.orders.shape[0] * chains.length // CHECKED_ORDERS)
+    sets, done = grower.extend(
+        present.sets, HALVES + present.fresh_searches, 1.0, chains.orders[:, ::step]
+    )
+    [fresh] = grower.search([HALVES + present.fresh_searches], 1, report)
     while not grower.finished(fresh) and len(fresh.rounds) <= len(grower.settings.powers):
         fresh = grower.advance(fresh)
         report("searching once more", len(fresh.sets), None)
     both = sets.joined(fresh.sets)
     gap = float(chains.log_evidence.mean() - _log_evidence(grower, both, fresh).mean())
-    lacking = missed(fresh, made.sets) if gap < COMPARABLE else 0.0
-    allowed = grower.settings.missing
+    lacking = missing_share(fresh, present.sets) if gap < COMPARABLE else 0.0
+    allowed = grower.settings.missing_share
     again = done.share > allowed or lacking > allowed or gap < -COMPARABLE
-    looked = replace(
-        made,
-        rounds=(*made.rounds, done, *fresh.rounds),
-        settled=made.settled and done.share <= allowed,
-        gaps=(*(old + max(-gap, 0.0) for old in made.gaps), max(gap, 0.0)),
+    checked = replace(
+        present,
+        rounds=(*present.rounds, done, *fresh.rounds),
+        growth_ended=present.growth_ended and done.share <= allowed,
+        search_gaps=(*(old + max(-gap, 0.0) for old in present.search_gaps), max(gap, 0.0)),
         outside=lacking,
-        searched=made.searched + 1,
+        fresh_searches=present.fresh_searches + 1,
     )
     if not again:
-        return looked, None
+        return checked, None
     drawn = np.concatenate([chains.orders.reshape(-1, both.m)[::step], fresh.visited])
     tables, left_out = grower.tables(both, shares(both, drawn))
     started = np.repeat(fresh.orders[:, -1], len(chains.orders), axis=0)
     starts = np.concatenate([chains.replicas[:, -1], started])
     lost = float(left_out.max())
-    grown = replace(looked, tables=tables, sets=both, starts=starts, left_out=lost)
-    return looked, replace(grown, settled=made.settled)
+    grown = replace(checked, tables=tables, sets=both, starts=starts, left_out=lost)
+    return checked, replace(grown, growth_ended=present.growth_ended)
 
 
 def _log_evidence(grower: Grower, sets: ParentSets, half: Half) -> Float[np.ndarray, " K"]:
-    """log p(D | order) of the orders of a half, by all sets of a collection."""
+    """log p(D | order) of the orders of a half, summed over the sets of a collection."""
     return evidence(sets, half.drawn).sum(axis=1) + order_prior(grower.prior, half.drawn)
 
 
 def chain_starts(starts: Int[np.ndarray, "K m"], chains: int) -> Int[np.ndarray, "chains m"]:
-    """An order for each chain, taken from the two halves of the starts in turn.
+    """A starting order for each chain, taken alternately from the two halves.
 
     Examples
     --------

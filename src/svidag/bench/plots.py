@@ -16,7 +16,7 @@ from svidag.bench.measures import forecasts, pooled
 from svidag.bench.rows import Row
 from svidag.bench.study import Study
 from svidag.bench.summary import Group, Line, groups
-from svidag.bench.tables import GOAL, figure, tables
+from svidag.bench.tables import GOAL, metric_format, tables
 from svidag.metrics import expected_calibration_error, reliability
 
 METRICS = ("brier", "e_shd", "e_f1", "auroc")
@@ -90,7 +90,7 @@ def _draw_curves(ax: Axes, lines: list[Line], x: str, metric: str) -> None:
             linewidth=0.8 if theirs else 1.6,
             linestyle="--" if theirs else "-",
         )
-    how = figure(metric)
+    how = metric_format(metric)
     ax.set(title=how.heading + (" ↑" if how.better > 0 else " ↓"), xlabel=x, xscale="log")
 
 
@@ -123,7 +123,7 @@ def _forecasting(group: Group) -> list[str]:
 
 def _draw_reliability(ax: Axes, group: Group) -> None:
     name, *_ = _forecasting(group)
-    p, y = pooled([row["figures"][name] for row in group.rows])
+    p, y = pooled([row["metrics"][name] for row in group.rows])
     bins = reliability(p, y)
     ax.plot([0, 1], [0, 1], color="grey", linewidth=0.8)
     # The error bar is of the bin's frequency, were its forecasts right.
