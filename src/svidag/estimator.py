@@ -19,7 +19,8 @@ class SVIDAG(BaseEstimator):
 
     Parameters
     ----------
-    method, mechanism, prior, standardise, graph_weights, coarsen, bags, bag_rows, minutes, workers, seed
+    method, mechanism, prior, standardise, graph_weights, coarsen, bags, bag_rows, minutes, workers,
+    seed
         As in :func:`svidag.fit`.
     progress, checkpoint
         As in :func:`svidag.fit`; progress is silent unless asked for. Settings are those of the

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from numbers import Integral
 from typing import Any
+
+import numpy as np
 
 from svidag.methods.base import Method
 from svidag.methods.mixing import Several, mix
@@ -59,7 +60,7 @@ def _chooses(method: Method) -> bool:
 
 
 def _whole(value: Any, least: int) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool) and value >= least
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= least
 
 
 @dataclasses.dataclass(eq=False)

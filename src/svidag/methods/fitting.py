@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import warnings
 from collections.abc import Callable, Iterator
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -197,7 +197,7 @@ def check(
     >>> check(method="order-mcmc", mechanism="mlp")
     Traceback (most recent call last):
         ...
-    ValueError: method 'order-mcmc' has the mechanisms 'auto', 'linear', 'nonlinear', 'flexible'; ...
+    ValueError: method 'order-mcmc' has the mechanisms 'auto', 'linear', 'nonlinear', ...
     """
     chosen = find_method(method)
     if mechanism not in ("auto", *chosen.support.mechanisms):
@@ -224,8 +224,8 @@ def check(
 
 
 def _check_coarsening(method: Method, coarsen: Any) -> None:
-    number = isinstance(coarsen, Real) and not isinstance(coarsen, bool)
-    if not (number and coarsen > 0 and np.isfinite(coarsen)):
+    number = isinstance(coarsen, int | float | np.number) and not isinstance(coarsen, bool)
+    if not (number and 0 < float(coarsen) < np.inf):
         raise ValueError(f"coarsen must be a number of rows above 0, or None; got {coarsen!r}")
     if not method.support.coarsening:
         raise ValueError(
