@@ -102,9 +102,7 @@ def test_without_time_for_a_mixture_it_is_not_to_be_trusted(heavy, monkeypatch):
     probed = []
     probe = bagging.probe
     monkeypatch.setattr(bagging, "probe", lambda *a: probed.append(probe(*a)) or probed[0])
-    monkeypatch.setattr(
-        "svidag.run.deadline.Deadline.passed", lambda self, share=1.0: bool(probed)
-    )
+    monkeypatch.setattr("svidag.run.deadline.Deadline.passed", lambda self, share=1.0: bool(probed))
     with pytest.warns(svidag.FitWarning, match="changed with"):
         posterior = svidag.fit(heavy.data, progress=False)
     assert not posterior.sensitivity().mixed
@@ -160,9 +158,7 @@ def test_the_command_line_takes_bags(tmp_path):
     assert posterior.names == tuple(example.data)
     assert posterior.diagnostics.details.fits == 3
     assert posterior.diagnostics.details.bag_rows == 80
-    direct = fit(
-        example.data, mechanism="linear", bags=3, bag_rows=80, groups=np.arange(200) // 2
-    )
+    direct = fit(example.data, mechanism="linear", bags=3, bag_rows=80, groups=np.arange(200) // 2)
     assert np.allclose(posterior.edge_probabilities(), direct.edge_probabilities())
     refused = CliRunner().invoke(app, ["fit", str(file), "--bags", "many"])
     assert refused.exit_code == 2

@@ -83,9 +83,7 @@ def test_a_mixture_of_mechanisms_answers_as_one():
 def test_effects_are_the_mean_of_the_fits():
     pair = svidag.datasets.two_node("linear", n=400).data
     prior = svidag.Prior(required=[("x1", "x2")])
-    posterior = svidag.fit(
-        pair, method="exact", prior=prior, bags=6, bag_rows=200, progress=False
-    )
+    posterior = svidag.fit(pair, method="exact", prior=prior, bags=6, bag_rows=200, progress=False)
     assert posterior.effect("x1", "x2").mean == pytest.approx(1.0, abs=0.1)
 
 

@@ -41,7 +41,7 @@ def split_groups(data: Any, groups: Any, interventions: Any) -> tuple[Any, np.nd
         raise ValueError(
             f"groups is {show(groups)}, which is no column{closest(groups, list(frame.columns))}"
         )
-    codes = _codes(frame[groups])
+    codes = _codes(pd.Series(frame[groups]))
     if not isinstance(data, Dataset):
         return frame.drop(columns=groups), codes
     kept = [j for j, name in enumerate(data.names) if name != groups]
@@ -158,6 +158,7 @@ def usable_resample(
     ValueError
         If a hundred resamples all leave a column constant.
     """
+    spread = np.zeros(data.m)
     for _ in range(TRIES):
         drawn = resample(data.intervened, groups, rows, rng)
         spread = np.ptp(data.values[drawn], axis=0)

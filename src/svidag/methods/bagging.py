@@ -59,7 +59,7 @@ def _chooses(method: Method) -> bool:
 
 
 def _whole(value: Any, least: int) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool) and value >= least
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= least
 
 
 @dataclasses.dataclass(eq=False)
@@ -93,9 +93,7 @@ def fit_bags(
     parts = several.bags(specifications(several.method, mechanism), bags, rows)
     fits = several.fit(parts, kept.fits, kept.keep, "fit of the mixture")
     kept.checkpoint.write()
-    return mix(
-        several, parts, fits, identity=identity, seconds=time.perf_counter() - started
-    )
+    return mix(several, parts, fits, identity=identity, seconds=time.perf_counter() - started)
 
 
 def fit_automatically(
@@ -130,9 +128,7 @@ def fit_automatically(
         parts = several.bags(mixed_specifications(found, first.mechanism), FITS, rows)
         fits = several.fit(parts, kept.fits, kept.keep, "fit of the mixture")
         because = f", because {found.sentence.rstrip('.')}"
-        posterior = mix(
-            several, parts, fits, identity=identity, seconds=0.0, because=because
-        )
+        posterior = mix(several, parts, fits, identity=identity, seconds=0.0, because=because)
     kept.checkpoint.write()
     return _with_sensitivity(posterior, found, time.perf_counter() - started)
 
@@ -166,7 +162,9 @@ def probe_posterior(posterior: Posterior) -> Sensitivity:
     if facts is None or problem is None:
         raise ValueError("this posterior is without its table: it cannot be fitted otherwise")
     if facts.method not in METHODS or facts.mechanism == "mixture":
-        raise ValueError(f"probes need one fit by one of {list(METHODS)}; this is by {facts.method!r}")
+        raise ValueError(
+            f"probes need one fit by one of {list(METHODS)}; this is by {facts.method!r}"
+        )
     several = Several(
         problem,
         METHODS[facts.method].with_values(facts.settings),

@@ -101,12 +101,12 @@ class Sensitivity:
     @property
     def flipped(self) -> Bool[np.ndarray, "m m"]:
         """Sure arrows that some probe contradicts."""
-        return self.contradicted.any(axis=0)
+        return np.asarray(self.contradicted.any(axis=0))
 
     @property
     def causes(self) -> tuple[str, ...]:
         """What had to be changed for a sure arrow to flip."""
-        flipping = self.contradicted.any(axis=(1, 2))
+        flipping = np.asarray(self.contradicted.any(axis=(1, 2)))
         found = {c for c, flips in zip(self.changes, flipping, strict=True) if flips}
         return tuple(change for change in LEAST if change in found)
 

@@ -19,7 +19,7 @@ PATIENCE = 0.2
 """Seconds between two signs of life."""
 
 
-class Stopped(Exception):
+class StoppedError(Exception):
     """Raised in a piece of work whose result nobody waits for any more."""
 
 
@@ -64,7 +64,7 @@ def run_side_by_side(
 
     def alive(*_: Any) -> None:
         if stop.is_set():
-            raise Stopped
+            raise StoppedError
 
     waiting = [number for number in range(count) if number not in done]
     running: dict[Future[Any], int] = {}
