@@ -113,7 +113,7 @@ def apportion(sizes: Int[np.ndarray, " strata"], rows: int) -> Int[np.ndarray, "
     Examples
     --------
     >>> apportion(np.array([600, 300, 100]), 16).tolist()
-    [10, 5, 1]
+    [9, 5, 2]
     """
     exact = rows * sizes / sizes.sum()
     shares = np.floor(exact).astype(int)
