@@ -19,7 +19,7 @@ from svidag.data.files import read_table
 from svidag.data.resampling import split_groups
 from svidag.io.record import RESULT
 
-FORMAT = "svidag run 4"
+FORMAT = "svidag run 3"
 ASIDE = ".before"
 """Ending of an earlier run's files until the one that replaces it has begun in earnest."""
 

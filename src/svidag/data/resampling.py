@@ -113,7 +113,7 @@ def apportion(sizes: Int[np.ndarray, " strata"], rows: int) -> Int[np.ndarray, "
     Examples
     --------
     >>> apportion(np.array([600, 300, 100]), 16).tolist()
-    [10, 5, 1]
+    [9, 5, 2]
     """
     exact = rows * sizes / sizes.sum()
     shares = np.floor(exact).astype(int)
@@ -158,7 +158,7 @@ def usable_resample(
     ValueError
         If a hundred resamples all leave a column constant.
     """
-    spread = np.zeros(len(data.names))
+    spread = np.zeros(data.m)
     for _ in range(TRIES):
         drawn = resample(data.intervened, groups, rows, rng)
         spread = np.ptp(data.values[drawn], axis=0)

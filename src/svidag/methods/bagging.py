@@ -60,7 +60,7 @@ def _chooses(method: Method) -> bool:
 
 
 def _whole(value: Any, least: int) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= least
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= least
 
 
 @dataclasses.dataclass(eq=False)

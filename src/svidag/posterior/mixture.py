@@ -74,7 +74,7 @@ class MixtureGraphs(GraphDistribution):
     def log_probability(self, graphs: UInt8[np.ndarray, "S m m"]) -> Float[np.ndarray, " S"] | None:
         """log Σ_c w_c p_c(A); None unless every fit knows its own."""
         terms = _weighted_log_probabilities(self.components, self.weights, graphs)
-        return None if terms is None else np.logaddexp.reduce(terms, axis=0)
+        return None if terms is None else np.asarray(logsumexp(terms, axis=0))
 
 
 @dataclass(frozen=True, eq=False)
