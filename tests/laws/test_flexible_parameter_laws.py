@@ -41,7 +41,7 @@ def test_parameters_have_their_shapes_and_repeat_with_the_seed():
     first, again = (distribution.parameters(GRAPH, n=5, seed=3) for _ in range(2))
     shapes = {name: found.shape for name, found in first.items()}
     assert shapes["weights"] == (5, 3, 3)
-    assert shapes["hidden"] == (5, 3, 20)
+    assert shapes["hidden"] == (5, 3, 20 + 2 * 6)
     assert shapes["beta"] == (5, 3, 10)
     for name, found in first.items():
         np.testing.assert_array_equal(found, again[name])

@@ -12,7 +12,8 @@ last digit; all others have the prior that BGe implies,
 for l parents with a = α_w − m, and more for what BGe does not have: hidden weights N(0, σ²/λ),
 slopes of h N(0, ¼) for standardised x_S, and the prior of the density. Hidden units have their
 regression on (x_S, 1) taken out: they stand for curvature alone, and a strong linear effect costs
-in a network what it costs in BGe. Of the units the main axes over the rows are kept, for in other
+in a network what it costs in BGe. Half of their variance belongs to units of single parents, half to
+units of random directions. Of the units the main axes over the rows are kept, for in other
 directions the rows say next to nothing.
 
 The evidence of a structure is the exact one of its location with constant scale and normal noise,
@@ -48,6 +49,9 @@ SCALE_PRECISION = 4.0
 
 HIDDEN_PRECISIONS = (1 / 16, 1 / 4, 1.0)
 """Prior precisions λ of hidden weights, relative to the noise: equally likely beforehand."""
+
+SINGLE_THRESHOLDS = np.linspace(-2, 2, 13)[1::2]
+"""Where the units of single parents begin."""
 
 MOST_CURVES = 24
 """Main axes of the hidden units that count: fits take time with their square."""
@@ -253,14 +257,18 @@ class FlexibleMechanism:
 
     def hidden_units(
         self, x: Float[np.ndarray, "n l"], parents: Int[np.ndarray, " l"]
-    ) -> Float[np.ndarray, "n F"]:
-        """√(2/F) max(0, d_kᵀ x_S − t_k)."""
+    ) -> Float[np.ndarray, "n units"]:
+        """F units √(1/F) max(0, d_kᵀ x_S − t_k), and then some of every single parent.
+
+        Few random directions are close to an axis where there are many parents, and effects that
+        add up would cost more than they gain.
+        """
         chosen = self.directions[parents]
         chosen = chosen / np.sqrt((chosen**2).sum(axis=0))
-        units = x @ chosen - self.thresholds
-        np.maximum(units, 0.0, out=units)
-        units *= np.sqrt(2 / len(self.thresholds))
-        return units
+        units = (x @ chosen - self.thresholds) / np.sqrt(len(self.thresholds))
+        single = (x[:, :, None] - SINGLE_THRESHOLDS).reshape(len(x), -1)
+        single /= np.sqrt(max(1, single.shape[1]))
+        return np.maximum(np.column_stack([units, single]), 0.0)
 
     def _regression(self, inputs, u, y, size, hidden):
         bge = self.linear

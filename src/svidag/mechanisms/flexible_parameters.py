@@ -20,7 +20,7 @@ from scipy.linalg import solve_triangular
 
 from svidag.data import Scaling
 from svidag.mechanisms.equations import Equations, ParameterDistribution, schedule
-from svidag.mechanisms.flexible import FlexibleMechanism, draw_in, floored
+from svidag.mechanisms.flexible import SINGLE_THRESHOLDS, FlexibleMechanism, draw_in, floored
 from svidag.mechanisms.flexible_structures import Family, Structure
 from svidag.mechanisms.linear_parameters import in_table_units
 from svidag.mechanisms.residual_density import COEFFICIENTS, TiltedDensity
@@ -34,7 +34,7 @@ _VARIANCE = 3.0  # tails that fall faster than this power have a variance
 class FlexibleEquations(Equations):
     """Location, scale and noise of every node, for every graph, in the units of the table.
 
-        x_j = intercept_j + Σ_i weights_ij x_i + Σ_k hidden_jk max(0, d_kᵀ v − t_k)
+        x_j = intercept_j + Σ_i weights_ij x_i + Σ_k hidden_jk (hidden unit k of v)
               + exp(log_scale_j + s(Σ_i scale_slopes_ij u_i + scale_bends_ij (|u_i| − size_i))) z_j
 
     with z_j from the tilted density of β_j, v the parents in the scale of the fit, u_i the parents
@@ -45,7 +45,7 @@ class FlexibleEquations(Equations):
     graphs: UInt8[np.ndarray, "S m m"]
     weights: Float[np.ndarray, "S m m"]
     intercept: Float[np.ndarray, "S m"]
-    hidden: Float[np.ndarray, "S m F"]
+    hidden: Float[np.ndarray, "S m units"]
     log_scale: Float[np.ndarray, "S m"]
     scale_slopes: Float[np.ndarray, "S m m"]
     scale_bends: Float[np.ndarray, "S m m"]
@@ -104,7 +104,8 @@ class FlexibleEquations(Equations):
             inputs = x
             if self.scaling is not None:
                 inputs = (x - self.scaling.centre[parents]) / self.scaling.scale[parents]
-            location += self.model.hidden_units(inputs, parents) @ self.hidden[s, j]
+            units = self.model.hidden_units(inputs, parents)
+            location += units @ self.hidden[s, j, : units.shape[1]]
         u = draw_in((x - self.centre[j, parents]) / self.spread[j, parents])
         h = u @ self.scale_slopes[s, parents, j]
         h += (np.abs(u) - self.size[j, parents]) @ self.scale_bends[s, parents, j]
@@ -159,7 +160,8 @@ class FlexibleParameters(ParameterDistribution):
         model, shape = self.model, graphs.shape[:2]
         weights, slopes, bends = (np.zeros(graphs.shape) for _ in range(3))
         intercept, log_scale = np.full((2, *shape), np.nan)
-        hidden = np.zeros((*shape, len(model.thresholds)))
+        widest = len(model.thresholds) + len(SINGLE_THRESHOLDS) * int(graphs.sum(axis=1).max())
+        hidden = np.zeros((*shape, widest))
         beta = np.zeros((*shape, COEFFICIENTS))
         draws, targets = np.nonzero(np.ones(shape, dtype=bool) if nodes is None else nodes)
         parents = graphs[draws, :, targets].astype(bool)
@@ -171,8 +173,7 @@ class FlexibleParameters(ParameterDistribution):
             drawn = draw_family(model.family(j, members), members, j, len(s), seed)
             weights[s[:, None], members, j] = drawn.weights[:, :-1]
             intercept[s, j] = drawn.weights[:, -1]
-            if len(members):
-                hidden[s, j] = drawn.hidden
+            hidden[s, j, : drawn.hidden.shape[1]] = drawn.hidden
             slopes[s[:, None], members, j], bends[s[:, None], members, j] = (
                 drawn.slopes,
                 drawn.bends,
@@ -209,7 +210,7 @@ class FamilyDraws:
     """Parameters of one family, c times: weights with the intercept last, as in `Regression`."""
 
     weights: Float[np.ndarray, "c inputs"]
-    hidden: Float[np.ndarray, "c F"] | float
+    hidden: Float[np.ndarray, "c units"]
     log_scale: Float[np.ndarray, " c"]
     slopes: Float[np.ndarray, "c l"]
     bends: Float[np.ndarray, "c l"]
@@ -243,7 +244,7 @@ def draw_family(
             bends[at] = theta[:, q + 1 + size : q + 1 + 2 * size]
         if structure.tail:
             beta[at] = theta[:, -COEFFICIENTS:]
-    return FamilyDraws(weights, hidden if widest else 0.0, log_scale, slopes, bends, beta)
+    return FamilyDraws(weights, hidden, log_scale, slopes, bends, beta)
 
 
 def _hidden_size(structure: Structure, size: int) -> int:

@@ -65,8 +65,8 @@ class Structure:
     precision: float
     evidence: float
     fit: Fit
-    linear_part: Float[np.ndarray, "inputs F"] | None = None
-    rotation: Float[np.ndarray, "F axes"] | None = None
+    linear_part: Float[np.ndarray, "inputs units"] | None = None
+    rotation: Float[np.ndarray, "units axes"] | None = None
 
 
 @dataclass(frozen=True)

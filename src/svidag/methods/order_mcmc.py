@@ -32,8 +32,8 @@ MOST_LINEAR = 18
 MOST_NETWORK = 25_000_000
 """Parent sets times rows up to which networks are: half a minute."""
 
-MOST_FLEXIBLE = 10
-"""Variables up to which flexible mechanisms are."""
+MOST_FLEXIBLE = 8
+"""Variables up to which flexible mechanisms are; beyond, searches fit fewer families."""
 
 EXACT = Reason(
     Level.TRUST,

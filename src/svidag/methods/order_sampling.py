@@ -69,6 +69,9 @@ FEWEST_ORDERS = 120
 EXPENSIVE = 4.0
 """`expand_within` where every parent set is scored by a network, which takes most of the time."""
 
+DIRECTED_SWEEPS = (16, 0)
+"""`mechanism_sweeps` where noise tells directions that the Gaussian models of searches do not."""
+
 SKETCH_ERROR = 150.0
 """A sketch errs in proportion to the rows: this over N is the power of the first trial."""
 
@@ -300,6 +303,10 @@ def _growth(
     growth = GrowthSettings(**{f.name: getattr(settings, f.name) for f in _SEARCH})
     if mechanism.sketch is not None:
         growth = dataclasses.replace(growth, powers=_powers(rows))
+    elif isinstance(mechanism.scores, ScreenedFlexible):
+        growth = dataclasses.replace(
+            growth, powers=_powers(rows), mechanism_sweeps=DIRECTED_SWEEPS
+        )
     elif mechanism.name != "linear":
         growth = dataclasses.replace(growth, expand_within=EXPENSIVE)
     if m > MANY:
