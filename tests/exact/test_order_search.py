@@ -13,7 +13,7 @@ from svidag.mechanisms.local import CachedScores
 from svidag.mechanisms.wide import WideNetwork
 from svidag.prior import Prior
 from svidag.scores import Weigher
-from svidag.search.batched_search import Batches, search_in_batches
+from svidag.search.batched_search import BatchedScores, search_in_batches
 from svidag.search.order_search import search_orders
 
 NAMES = tuple("abcdef")
@@ -279,7 +279,7 @@ def test_batches_ask_for_many_families_at_once():
         yield 0, families
         return sum(batches.known[0][family] for family in families)
 
-    batches = Batches((weigh,), 3)
+    batches = BatchedScores((weigh,), 3)
     results = batches.run([wanting([(0, 0b110)]), wanting([(1, 0b001), (0, 0b110)])])
     assert results == [20.0, 31.0]
     assert calls == [2]

@@ -308,7 +308,7 @@ def test_what_is_no_file_of_ours_is_refused_by_name(saved, tmp_path):
     other = tmp_path / "other"
     for content, reason in (
         (b"", "other is empty"),
-        (b"a,b\n1,2\n", "other is cut short, or no 'svidag posterior' file"),
+        (b"a,b\n1,2\n", "other is cut short, or not a 'svidag posterior' file"),
         (saved.read_bytes()[:-30], "other is cut short, or"),
     ):
         other.write_bytes(content)
@@ -316,7 +316,7 @@ def test_what_is_no_file_of_ours_is_refused_by_name(saved, tmp_path):
             svidag.load(other)
     with zipfile.ZipFile(other, "w") as archive_:
         archive_.writestr("word/document.xml", "<x/>")
-    with pytest.raises(ValueError, match=r"is a ZIP file, but no 'svidag posterior' file"):
+    with pytest.raises(ValueError, match=r"is a ZIP file, but not a 'svidag posterior' file"):
         svidag.load(other)
 
 
@@ -394,10 +394,13 @@ def member(array, **header):
     [
         (member(np.zeros(4, np.uint8), shape=(10**15,)), "does not fill its member"),
         (member(np.zeros(4, np.uint8), shape=(2**40, 2**40)), "does not fill its member"),
-        (member(np.zeros(4, np.uint8), shape=(-1, -4)), "none of svidag's"),
-        (member(np.zeros(4, np.uint8), fortran_order=True), "none of svidag's"),
-        (member(np.zeros(8, np.uint8), descr="|O", shape=(1,)), "none of svidag's"),
-        (member(np.zeros(8, np.uint8), descr="|V8", shape=(1,)), "none of svidag's"),
+        (member(np.zeros(4, np.uint8), shape=(-1, -4)), "not of a kind that svidag writes"),
+        (member(np.zeros(4, np.uint8), fortran_order=True), "not of a kind that svidag writes"),
+        (member(np.zeros(8, np.uint8), descr="|O", shape=(1,)), "not of a kind that svidag writes"),
+        (
+            member(np.zeros(8, np.uint8), descr="|V8", shape=(1,)),
+            "not of a kind that svidag writes",
+        ),
         (member(np.zeros(8, np.uint8), descr="__import__('os')"), "damaged"),
         (b"\x93NUMPY", "damaged"),
         (b"cos\nsystem\n(S'true'\ntR.", "damaged"),

@@ -9,7 +9,7 @@ from pathlib import Path
 from svidag.bench.published import sources
 from svidag.bench.rows import Row, Store
 from svidag.bench.study import Study
-from svidag.bench.summary import Line, alone
+from svidag.bench.summary import Line, ran_alone
 from svidag.bench.tables import GOAL, StudyTable, csv, latex, markdown, metric_format, shown, tables
 
 HEAD = """\
@@ -166,6 +166,6 @@ def _provenance(study: Study, rows: Mapping[str, Row]) -> str:
     }
     missing = len(study.cells) - len(mine)
     gap = f" {missing} of {len(study.cells)} cells have no row yet." if missing else ""
-    together = any(not alone(row) for row in mine)
+    together = any(not ran_alone(row) for row in mine)
     shared = " Times of cells that shared their machine with others are left out." * together
     return f"*Computed with {'; '.join(sorted(used))}.*{shared}{gap}"

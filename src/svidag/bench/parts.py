@@ -73,7 +73,7 @@ def _check_data(entry: Table) -> None:
         pattern.format(**dict.fromkeys(stated, 0), replicate=0)
     except (LookupError, ValueError, TypeError, AttributeError) as error:
         raise entry.error(
-            "seed", f"uses {error}, which is not an option of this data set"
+            "seed", f"may only refer to `replicate` and to options stated here: {error}"
         ) from None
 
 

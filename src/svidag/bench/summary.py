@@ -17,7 +17,7 @@ Line = dict[str, Any]
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """The cells that differ in their replicate alone, with the rows that are there.
+    """The cells that differ only in their replicate, with their finished rows.
 
     Attributes
     ----------
@@ -86,12 +86,12 @@ def _cost(group: Group) -> Line:
 
     Times of cells that shared the machine with other cells say little and are left out.
     """
-    spent = [(_times(row) if alone(row) else {}) | _memory(row) for row in group.rows]
+    spent = [(_times(row) if ran_alone(row) else {}) | _memory(row) for row in group.rows]
     (mean,) = averaged([[{k: v for k, v in each.items() if v is not None} for each in spent]])
     return mean | {"count": len(group.rows), "asked": len(group.cells)}
 
 
-def alone(row: Row) -> bool:
+def ran_alone(row: Row) -> bool:
     """Whether no other cell of the run was computed meanwhile on the same machine."""
     return row.get("workers", 1) == 1
 

@@ -1,4 +1,4 @@
-"""What makes a fit impossible, and what is worth a warning, before any fit is started."""
+"""Checks of a table before a fit: errors that prevent it, and warnings."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from svidag.data.scaling import SMALLEST, centre_and_scale
 LARGEST = 1e150
 """Magnitude beyond which squares leave the range of float64."""
 MIN_ROWS = 3
-"""With two rows every two columns are perfectly correlated, so no row speaks about any edge."""
+"""With two rows all columns are perfectly correlated, so the data hold no evidence about edges."""
 SKEWNESS = 2.0
 """Skewness from which a column is reported; that of the exponential distribution."""
 OUTLIER = 10.0
@@ -48,7 +48,7 @@ class Finding:
 
 
 class DataWarning(UserWarning):
-    """Something about the data that a fit survives and its reader should know."""
+    """A property of the data that does not prevent a fit but may affect its result."""
 
 
 class AuditError(ValueError):
@@ -99,8 +99,8 @@ def _errors(names: Sequence[str], values: Values, intervened: Mask) -> tuple[Fin
     found = [*too_small, *_unusable(names, values)]
     for check in (_constant, _duplicated, _collinear):
         # A column reported once is left out of the later checks, which it would only confuse.
-        blamed = {name for finding in found for name in _dropped(finding)}
-        kept = [j for j, name in enumerate(names) if name not in blamed]
+        reported = {name for finding in found for name in _dropped(finding)}
+        kept = [j for j, name in enumerate(names) if name not in reported]
         kept_names = [names[j] for j in kept]
         columns = values if len(kept) == len(names) else values[:, kept]
         found += check(kept_names, columns, intervened[:, kept])

@@ -38,7 +38,7 @@ def identical(values: Values) -> list[list[int]]:
 def exact(values: Values) -> Iterator[list[int]]:
     """Yield each column that is an affine function of earlier ones, followed by those.
 
-    With N ≤ m rows, centred columns are always dependent, so only pairs are looked at.
+    With N ≤ m rows, centred columns are always dependent, so only pairs are checked.
 
     Examples
     --------

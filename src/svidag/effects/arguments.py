@@ -1,4 +1,4 @@
-"""What a question about an intervention must satisfy; every complaint comes from here."""
+"""Checks of the arguments of effect queries, with all their error messages."""
 
 from __future__ import annotations
 
@@ -28,12 +28,14 @@ def mechanisms(posterior: Posterior) -> ParameterDistribution:
 def index(names: tuple[str, ...], name: Any, what: str) -> int:
     """The column of a variable."""
     if not isinstance(name, str) or name not in names:
-        raise ValueError(f"{what} is {show(name)}, which is no variable{closest(str(name), names)}")
+        raise ValueError(
+            f"{what} is {show(name)}, which is not a variable{closest(str(name), names)}"
+        )
     return names.index(name)
 
 
 def number(value: Any, what: str) -> float:
-    """A finite number as a float; truth values are none.
+    """A finite number as a float; True and False are refused.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The answer: draws of an effect and the figures that follow from them."""
+"""The result of an effect query: draws of the effect and their summaries."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class Effect:
         return cause, effect
 
     def to_dict(self) -> dict[str, Any]:
-        """Names and figures as plain values, without the draws."""
+        """Names and summaries as plain values, without the draws."""
         return {
             "cause": self.cause,
             "effect": self.effect,

@@ -16,7 +16,7 @@ from svidag.posterior import Posterior
 from svidag.run.streams import Stream, generator
 
 PER_GRAPH = 2
-"""Draws of the parameters for each graph: the fewest that tell the two spreads apart."""
+"""Draws of the parameters for each graph: the fewest from which both spreads can be estimated."""
 
 UNITS = 32
 """Simulated units per round, graph and draw of the parameters; a power of 2."""

@@ -1,4 +1,4 @@
-"""The question: which variables are set from outside, and which equations then matter."""
+"""An effect query: which variables are set by intervention, and which equations then matter."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ class Question:
     def involved(self, graphs: UInt8[np.ndarray, "S m m"]) -> Involved:
         """The nodes whose equations decide about the effect."""
         free = np.isnan(self.fixed)
-        reach = ancestors(graphs * free.astype(np.uint8))
-        relevant = reach[:, :, self.effect] & free
+        descends = ancestors(graphs * free.astype(np.uint8))
+        relevant = descends[:, :, self.effect] & free
         relevant[:, self.effect] = True
         return Involved(
-            reach[:, self.cause, self.effect], relevant, relevant & reach[:, self.cause]
+            descends[:, self.cause, self.effect], relevant, relevant & descends[:, self.cause]
         )
 
 

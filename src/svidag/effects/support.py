@@ -1,4 +1,4 @@
-"""Where the data lie: beyond that, an answer rests on the model alone, and says so."""
+"""Warnings about effect queries far outside the observed values, where only the model speaks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The exact posterior for small problems, and the judge of every approximation."""
+"""The exact posterior for small problems, against which every approximation is tested."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ _TERMS_AT_ONCE = 2**24  # of sums over the orders that agree with a graph: at mo
 
 @dataclass(frozen=True, eq=False)
 class ParentWeights:
-    """What a node's parent set weighs: `sets` is w_j(S), `gaps` is Σ_{i∈U} log(1 − p_ij)."""
+    """Log weights by node: `sets` is w_j(S), `gaps` is Σ_{i∈U} log(1 − p_ij)."""
 
     sets: Float[np.ndarray, "m subsets"]
     gaps: Float[np.ndarray, "m subsets"]
@@ -44,16 +44,18 @@ class ParentWeights:
         return self.sets.shape[0]
 
     def parts(self) -> dict[str, np.ndarray]:
-        """To be stored: the sets without the node itself, and log(1 − p_ij) at [i, j]."""
+        """For storage: the sets without the node itself, and log(1 − p_ij) at [i, j]."""
         absent = self.gaps[:, 1 << np.arange(self.m)].T
         return {"sets": subsets.without_own(self.sets), "absent": absent}
 
     @classmethod
     def from_parts(cls, parts: Mapping[str, np.ndarray]) -> ParentWeights:
-        """What gave these parts."""
+        """The object from the arrays of `parts`."""
         sets = subsets.with_own(parts["sets"])
         if parts["absent"].shape != (len(sets), len(sets)):
-            raise ValueError(f"absent has the shape {parts['absent'].shape}")
+            raise ValueError(
+                f"the stored array 'absent' has the wrong shape {parts['absent'].shape}"
+            )
         return cls(sets, np.stack([subsets.additive(column) for column in parts["absent"].T]))
 
 
@@ -100,16 +102,18 @@ class ExactOrders(GraphDistribution):
     log_evidence: float
 
     def parts(self) -> dict[str, Any]:
-        """To be stored: all fields, and of `follow` only the sets without the node itself."""
+        """For storage: all fields, and of `follow` only the sets without the node itself."""
         return {**vars(self), "follow": subsets.without_own(self.follow)}
 
     @classmethod
     def from_parts(cls, parts: Mapping[str, Any]) -> ExactOrders:
-        """What gave these parts."""
+        """The object from the arrays of `parts`."""
         weights, every = parts["weights"], (2 ** parts["weights"].m,)
         follow = subsets.with_own(parts["follow"])
         if not parts["before"].shape == parts["after"].shape == follow.shape[1:] == every:
-            raise ValueError(f"sums over orders have the shape {parts['before'].shape}")
+            raise ValueError(
+                f"the stored sums over orders have the wrong shape {parts['before'].shape}"
+            )
         return cls(weights, follow, parts["before"], parts["after"], parts["log_evidence"])
 
     @classmethod
@@ -136,8 +140,8 @@ class ExactOrders(GraphDistribution):
         for j in range(m):
             around = self.before + self.after[every | (1 << j)] + self.weights.gaps[j]
             around[(every >> j) & 1 == 1] = -np.inf
-            reach = subsets.superset_sums(around)
-            table[j] = np.exp(self.weights.sets[j] + reach - self.after[0])
+            orders = subsets.superset_sums(around)
+            table[j] = np.exp(self.weights.sets[j] + orders - self.after[0])
         return table
 
     def edge_probabilities(self) -> Float[np.ndarray, "m m"]:
@@ -219,8 +223,8 @@ def log_consistent_orders(
     m, count = gaps.shape
     every = np.arange(count)
     size = subsets.popcount(every)
-    reach = np.full((len(parents), count), -np.inf)
-    reach[:, 0] = 0.0
+    orders_sum = np.full((len(parents), count), -np.inf)
+    orders_sum[:, 0] = 0.0
     for level in range(1, m + 1):
         current = every[size == level]
         terms = np.full((m, len(parents), len(current)), -np.inf)
@@ -228,6 +232,6 @@ def log_consistent_orders(
             has = (current >> j) & 1 == 1
             last = current[has] & ~(1 << j)
             ready = (parents[:, j, None] & ~last) == 0
-            terms[j][:, has] = np.where(ready, reach[:, last] + gaps[j, last], -np.inf)
-        reach[:, current] = logsumexp(terms, axis=0)
-    return reach[:, -1]
+            terms[j][:, has] = np.where(ready, orders_sum[:, last] + gaps[j, last], -np.inf)
+        orders_sum[:, current] = logsumexp(terms, axis=0)
+    return orders_sum[:, -1]

@@ -1,7 +1,7 @@
 """The exact posterior when every graph counts once, not once per linear extension.
 
 The order model weighs a graph by the number of orders that agree with it; here that number is
-divided out. Where the beliefs do not tell the two directions of a pair apart, a graph's weight is
+divided out. Where the beliefs treat both directions of a pair alike, a graph's weight is
 then the product Π_j exp w_j(parents of j), and each graph has one sequence of layers: its roots,
 then what becomes a root once those are removed, and so on. A node of the next layer takes its
 parents S among the placed nodes U, at least one of them in the last layer T:

@@ -109,7 +109,7 @@ def _opened(path: Path, kind: str) -> Iterator[tuple[zipfile.ZipFile, dict[str, 
     _require_file(path)
     with path.open("rb") as file, explaining(path):
         if not zipfile.is_zipfile(file):
-            raise FileError(f"{path} is cut short, or no {kind!r} file")
+            raise FileError(f"{path} is cut short, or not a {kind!r} file")
         with zipfile.ZipFile(file) as archive:
             _require_bounded(archive, os.fstat(file.fileno()).st_size)
             yield archive, _manifest(path, kind, archive)
@@ -117,7 +117,7 @@ def _opened(path: Path, kind: str) -> Iterator[tuple[zipfile.ZipFile, dict[str, 
 
 def _manifest(path: Path, kind: str, archive: zipfile.ZipFile) -> dict[str, Any]:
     if MANIFEST not in archive.namelist():
-        raise FileError(f"{path} is a ZIP file, but no {kind!r} file")
+        raise FileError(f"{path} is a ZIP file, but not a {kind!r} file")
     text = _content(archive, MANIFEST)
     if hashlib.sha256(text).hexdigest().encode() != bytes(_content(archive, SEAL)):
         raise FileError(f"{path} is damaged: its manifest differs from its checksum")
@@ -204,7 +204,7 @@ def _array(content: bytearray) -> np.ndarray:
     shape, by_columns, dtype = np.lib.format.read_array_header_1_0(head)
     count = math.prod(shape)
     if dtype.kind not in KINDS or dtype.itemsize > 8 or by_columns or min(shape, default=0) < 0:
-        raise ValueError(f"an array of {dtype} elements is none of svidag's")
+        raise ValueError(f"an array of {dtype} elements is not of a kind that svidag writes")
     if count * dtype.itemsize != len(content) - head.tell():
         raise ValueError(f"an array of shape {shape} does not fill its member")
     if count == 0:

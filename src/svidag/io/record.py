@@ -94,8 +94,8 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
     >>> import tempfile, svidag
     >>> example = svidag.datasets.synthetic(m=4, edges=3, n=100, seed=1)
     >>> path = Path(tempfile.mkdtemp()) / "run.svidag"
-    >>> told = describe(svidag.exact.posterior(example.data).save(path))
-    >>> told["graphs"], told["provenance"]["svidag"] == svidag.__version__
+    >>> about = describe(svidag.exact.posterior(example.data).save(path))
+    >>> about["graphs"], about["provenance"]["svidag"] == svidag.__version__
     ('exact orders', True)
     """
     path = Path(path)

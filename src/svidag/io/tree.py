@@ -25,7 +25,7 @@ import numpy as np
 from svidag.io import types
 from svidag.io.archive import KINDS
 
-LARGE = 1 << 16  # bytes from which an array is looked for among those that are kept already
+LARGE = 1 << 16  # bytes from which an array is compared with those stored already, to store it once
 
 
 class Encoder:
@@ -130,7 +130,7 @@ def _from_bits(bits: np.ndarray, kind: str, *shape: int) -> np.ndarray:
 
 
 def _digest(array: np.ndarray) -> bytes:
-    """What tells arrays of different type, shape or content apart."""
+    """A digest of an array's type, shape and content."""
     content = np.ascontiguousarray(array)
     head = f"{content.dtype.str}{content.shape}".encode()
     return hashlib.sha256(head + content.tobytes()).digest()

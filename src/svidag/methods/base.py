@@ -17,7 +17,7 @@ from svidag.mechanisms.equations import ParameterDistribution
 from svidag.posterior import GraphDistribution
 from svidag.posterior.diagnostics import Details, Reason
 from svidag.problem import Problem
-from svidag.run.checkpoint import Checkpoint, Saved
+from svidag.run.checkpoint import Checkpoint, SavedState
 from svidag.run.deadline import Deadline
 from svidag.run.settings import Settings
 from svidag.run.status import Status
@@ -88,7 +88,7 @@ class Run:
     seed: int
     report: Callable[..., None]
     checkpoint: Checkpoint
-    saved: Saved | None
+    saved: SavedState | None
     deadline: Deadline
     coarsen: float | None = None
 

@@ -317,12 +317,12 @@ class Prior:
     def _warn_of_reversals(self, edges: EdgePrior, base: float) -> None:
         alpha, beta = self._beta(base, self.concentration(base))
         level = alpha / (alpha + beta)
-        told = list(self._reversals(edges, level))
-        if told:
-            more = f" and {len(told) - 5} more" if len(told) > 5 else ""
+        found = list(self._reversals(edges, level))
+        if found:
+            more = f" and {len(found) - 5} more" if len(found) > 5 else ""
             warnings.warn(
                 f"low confidence moves beliefs across the {level:.3g} of an unmentioned pair, "
-                f"against their own direction: {', '.join(told[:5])}{more}. Raise the confidence, "
+                f"against their own direction: {', '.join(found[:5])}{more}. Raise the confidence, "
                 f"or set shrink_to={level:.3g} so that low confidence pulls towards the base",
                 BeliefWarning,
                 stacklevel=3,

@@ -112,12 +112,12 @@ class EdgePrior:
 
     @cached_property
     def free_log_odds(self) -> Float[np.ndarray, "m m"]:
-        """log(α/β), what a present edge adds to the log prior; 0 on settled pairs."""
+        """log(α/β), which a present edge adds to the log prior; 0 if hard knowledge decides."""
         return np.where(self.free, np.log(self.alpha) - np.log(self.beta), 0.0)
 
     @cached_property
     def free_log_absent(self) -> Float[np.ndarray, "m m"]:
-        """log p(B_ij = 0) = log(β/(α + β)); 0 on settled pairs."""
+        """log p(B_ij = 0) = log(β/(α + β)); 0 where hard knowledge decides the pair."""
         return np.where(self.free, np.log1p(-self.marginal), 0.0)
 
     def to_jax(self) -> JaxEdgePrior:
@@ -150,7 +150,7 @@ class EdgePrior:
     def log_density(
         self, gamma: Float[np.ndarray, "*batch m m"]
     ) -> Float[np.ndarray, "*batch m m"]:
-        """Logistic–Beta log density of each logit; 0 where hard knowledge settles the pair.
+        """Logistic–Beta log density of each logit; 0 where hard knowledge decides the pair.
 
         The sum over pairs is log p(γ) of the free logits.
 
@@ -178,8 +178,8 @@ class EdgePrior:
         present = B.astype(bool)
         log_total = np.log(self.alpha + self.beta)
         open_term = np.where(present, np.log(self.alpha), np.log(self.beta)) - log_total
-        settled_term = np.where(present == self.required, 0.0, -np.inf)
-        return np.asarray(np.where(self.free, open_term, settled_term).sum(axis=(-2, -1)))
+        hard_term = np.where(present == self.required, 0.0, -np.inf)
+        return np.asarray(np.where(self.free, open_term, hard_term).sum(axis=(-2, -1)))
 
     def sample_potentials(self, n: int, seed: int = 0) -> Float[np.ndarray, "n m"]:
         """Draw n vectors r of standard normal potentials given r_i > r_j for every required i → j.
@@ -293,7 +293,7 @@ class JaxEdgePrior(NamedTuple):
     ) -> Float[Array, " S"]:
         """log p(γ_·j) = Σ_i log p(γ_ij) for several logits of one node j.
 
-        The logits of settled pairs decide nothing; they have the density of α = β = 1.
+        The logits of pairs that hard knowledge decides have no effect; their density has α = β = 1.
         """
         free, one = self.free[:, node], jnp.ones((), gamma.dtype)
         alpha, beta = (jnp.where(free, x[:, node], one) for x in (self.alpha, self.beta))

@@ -87,10 +87,10 @@ def _beliefs(stated: Any, confidence: Any) -> dict[str, Any]:
     return fields | {"beliefs": p}
 
 
-def _state(told: dict[Edge, float], pair: Edge, value: float, what: str) -> None:
-    if told.setdefault(pair, value) != value:
+def _state(stated: dict[Edge, float], pair: Edge, value: float, what: str) -> None:
+    if stated.setdefault(pair, value) != value:
         raise ValueError(
-            f"{what} gives {arrow(pair)} {value:g}, but an earlier entry gave {told[pair]:g}"
+            f"{what} gives {arrow(pair)} {value:g}, but an earlier entry gave {stated[pair]:g}"
         )
 
 

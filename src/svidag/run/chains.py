@@ -1,9 +1,9 @@
 """The loop of all Markov chain methods: segments until halves of the chains agree.
 
-Chains run in segments. After each segment the control keeps what was collected, and ends the run
+Chains run in segments. After each segment what was collected is passed to `keep`, and the run ends
 when halves of the chains agree (:mod:`svidag.run.convergence`), when the budget is used up, or when
 the time is over. A method supplies one function, which runs the next segment; its randomness must
-depend on the number of the segment alone, so that a resumed run equals one that was left alone.
+depend on the number of the segment alone, so that a resumed run equals an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def run_segments(
     keep
         Is called with everything collected so far after each segment.
     expired
-        Is asked after each segment whether the time is over.
+        Called after each segment; True means that the time is over.
     """
     while chains.length < budget and not agree(chains, rule):
         chains = chains.followed_by(advance(chains))

@@ -1,4 +1,4 @@
-"""Where an unfinished fit is kept, so that it can go on to the same numbers.
+"""Checkpoints of an unfinished fit, from which it resumes to the same result.
 
 A checkpoint holds the name of a stage and all that the following stages need, as a tree of arrays
 and plain values (:mod:`svidag.io`), never code. It is written beside its target and moved over it
@@ -29,7 +29,7 @@ class Interrupted(KeyboardInterrupt):
     """Ctrl-C during a fit; the message says what was saved and how to go on."""
 
 
-class Saved(NamedTuple):
+class SavedState(NamedTuple):
     """What a file holds: the name of its stage, and the state that was kept then."""
 
     stage: str
@@ -71,7 +71,7 @@ class Checkpoint:
         self._latest: tuple[str, dict[str, Any], Callable[[], Any]] | None = None
         self._next = -np.inf
 
-    def load(self) -> Saved | None:
+    def load(self) -> SavedState | None:
         """What an earlier run of the same fit kept; None where there is no file."""
         if self.path is None or not self.path.exists():
             return None
@@ -79,10 +79,10 @@ class Checkpoint:
         check_fingerprint(self.path, self._fingerprint, manifest.get("fingerprint", {}))
         with archive.explaining(self.path):
             self.notes = decode(manifest["notes"], arrays)
-            return Saved(manifest["stage"], decode(manifest["state"], arrays))
+            return SavedState(manifest["stage"], decode(manifest["state"], arrays))
 
     def keep(self, stage: str, state: Callable[[], Any]) -> None:
-        """Remember how to get at the present state, and write it unless that was done just now."""
+        """Set the present state, and write it unless the last write was recent."""
         if self.path is None:
             return
         self._latest = stage, dict(self.notes), state
@@ -90,7 +90,7 @@ class Checkpoint:
             self.write()
 
     def write(self) -> bool:
-        """Write the latest state, if there is one; says whether there was."""
+        """Write the latest state; returns False if there is none."""
         if self.path is None or self._latest is None:
             return False
         began = time.monotonic()
@@ -110,12 +110,12 @@ class Checkpoint:
 
 @contextmanager
 def resumable(checkpoint: Checkpoint) -> Iterator[None]:
-    """On Ctrl-C, write what there is and say how to go on."""
+    """On Ctrl-C, write the latest state and say how to resume."""
     try:
         yield
     except KeyboardInterrupt as interrupt:
         if checkpoint.path is None:
-            message = "interrupted; give checkpoint=PATH to be able to resume"
+            message = "interrupted; nothing was saved. With checkpoint=PATH a fit can be resumed"
         elif not checkpoint.write():
             message = "interrupted before there was anything to save"
         else:
@@ -157,7 +157,7 @@ def with_arrays(template: Tree, arrays: Mapping[str, np.ndarray]) -> Tree:
 
 
 def check_fingerprint(path: Path, wanted: Mapping[str, Any], found: Mapping[str, Any]) -> None:
-    """Refuse a file that belongs to another fit, naming what differs."""
+    """Raise if a file belongs to another fit; the message names what differs."""
     wanted = json.loads(json.dumps(dict(wanted)))
     differing = sorted(k for k in wanted.keys() | found.keys() if wanted.get(k) != found.get(k))
     if differing:

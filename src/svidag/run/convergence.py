@@ -29,7 +29,7 @@ class Agreement:
     def reached(
         self, edges: Float[np.ndarray, "chains m m"], trace: Float[np.ndarray, "chains S"]
     ) -> bool:
-        """Whether both hold.
+        """Whether both conditions hold.
 
         Examples
         --------
@@ -43,7 +43,7 @@ class Agreement:
 
 @dataclass(frozen=True)
 class Plateau:
-    """A climb may end when a window of steps is no higher than the one before.
+    """A run may end when a metric has stopped rising: a window is no higher than the one before.
 
     With means μ₁ and μ₂ of the last two windows of n steps and their variances s², it ends when
     μ₂ − μ₁ ≤ 2 √((s₁² + s₂²)/n). Where a mean is not finite it goes on.
@@ -51,7 +51,7 @@ class Plateau:
     Attributes
     ----------
     metric
-        The name of the metric that climbs.
+        The name of the metric.
     window
         n.
 
@@ -68,7 +68,7 @@ class Plateau:
     window: int
 
     def __call__(self, trace: Mapping[str, np.ndarray]) -> bool:
-        """Whether the climb may end."""
+        """Whether the metric has stopped rising."""
         n, steps = self.window, trace[self.metric]
         if len(steps) < 2 * n:
             return False

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Deadline:
-    """So many minutes from now; None is never.
+    """A time limit in minutes from now; None is no limit.
 
     Examples
     --------

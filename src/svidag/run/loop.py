@@ -43,7 +43,7 @@ State = TypeVar("State")
 Trace = Mapping[str, np.ndarray]
 """Each metric of the steps, by its name."""
 
-GRID = 100  # steps between looks of the stopping rule
+GRID = 100  # steps between two checks of the stopping rule
 COMPILER = {  # without these a step takes 12 % longer and compiles for up to half as long again
     "xla_backend_optimization_level": 1,
     "xla_llvm_disable_expensive_passes": True,
@@ -175,7 +175,7 @@ class Schedule:
     max_rejected
         Steps in a row that may be rejected before the fit ends.
     stop
-        Looks at the metrics every `GRID` steps; True ends the run.
+        Called with the metrics every `GRID` steps; True ends the run.
     """
 
     steps: int
@@ -207,9 +207,9 @@ def run(
         Is called before the first step and after each chunk with a function that returns what is
         needed to go on from there.
     resume
-        What a call with the same other arguments gave to `keep` before it was cut off.
+        What an interrupted call with the same other arguments last passed to `keep`.
     expired
-        Is asked after each chunk whether the time is over.
+        Called after each chunk; True means that the time is over.
     """
     state, done, status = algorithm.init(keys.init), 0, Status.COMPLETED
     trace: Trace = {}

@@ -1,4 +1,4 @@
-"""How flat the flattest replica of a chain must be, and how many replicas there should be."""
+"""Default tempering of a chain: the power of its flattest replica and the number of replicas."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import math
 import numpy as np
 
 FREE_ROWS = 30.0
-"""A replica at the power τ sees N τ rows; with so many, orders move freely."""
+"""A replica at the power τ is as flat as a posterior from N τ rows; with so few, orders move
+freely."""
 
 
 def ladder(
@@ -27,6 +28,7 @@ def ladder(
     if flattest is None:
         flattest = 1.0 if rows <= FREE_ROWS else float(np.clip(FREE_ROWS / rows, 0.003, 0.2))
     if levels is None:
-        # Neighbours exchange about every third time, since log p(D | order) spreads with √m.
+        # The spread of log p(D | order) grows with √m; with this many levels, about a third of the
+        # exchanges between neighbours are accepted.
         levels = 1 + math.ceil(-math.log(flattest) * math.sqrt(m) / 3)
     return float(flattest), levels

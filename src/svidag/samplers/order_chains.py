@@ -6,8 +6,8 @@ the last level of a ladder of replicas (:mod:`svidag.samplers.relocation`).
 
 Chains run in segments. After each one, orders and edge probabilities so far decide whether to go
 on (:mod:`svidag.run.convergence`). A segment's randomness depends on the seed, the chain and
-the segment's number alone, so a run that was cut off goes on from its last segment as if nothing
-had happened.
+the segment's number alone, so an interrupted run that is resumed from its last segment gives the
+same result as one that was not interrupted.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ class Schedule:
     orders
         Orders kept from each chain at most: the budget.
     look
-        Orders kept from each chain between two looks at whether the chains may end.
+        Orders kept from each chain between two checks whether the chains may end.
     thin
         Sweeps from one kept order to the next.
     stopping_rule
-        When chains may end before the budget does.
+        When chains may end before the budget is used up.
     moves
         ``"relocation"`` gives a node any place, ``"swap"`` its own or the next, and ``"none"``
         leaves all orders where they began, so that they come from the prior.
@@ -94,7 +94,7 @@ class Schedule:
 
 @dataclass(frozen=True, eq=False)
 class OrderChains:
-    """What the chains collected so far, and where they stand.
+    """What the chains have collected so far, and their present orders.
 
     Attributes
     ----------
@@ -156,7 +156,7 @@ class OrderChains:
 
 
 Keep = Callable[[OrderChains], None]
-"""Is given what there is after each segment."""
+"""Called with everything collected so far after each segment."""
 
 
 def run_chains(
@@ -175,10 +175,10 @@ def run_chains(
 ) -> OrderChains:
     """Run independent chains over orders, as many at once as there are cores.
 
-    Chains begin at `starts`, or at random orders. `report` is given the number of finished sweeps,
-    summed over chains. `resumed` is what a call with the same other arguments gave to `keep` before
-    it was cut off. `estimate` is given, after burn-in, the seconds that the budget could take at
-    most. `stop` is asked after each segment whether time is up.
+    Chains begin at `starts`, or at random orders. `report` is called with the number of finished
+    sweeps, summed over chains. `resumed` is what an interrupted call with the same other arguments
+    last passed to `keep`. `estimate` is called after burn-in with the seconds that the budget takes
+    at most. `stop` is called after each segment; True ends the run.
 
     Examples
     --------
@@ -253,7 +253,7 @@ class _Ladder:
     ) -> None:
         self._tables, self._schedule, self._report = tables, schedule, report
         self._seed, self._parts = seed, parts
-        # Each chain remembers sums of its own, so that threads do not share what they write.
+        # Each chain has its own cache of sums, so that threads do not write to the same arrays.
         self._compiled = [compiled_tables(tables) for _ in range(schedule.chains)]
         self._done = np.zeros(schedule.chains, dtype=np.int64)
 

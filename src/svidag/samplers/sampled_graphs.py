@@ -1,4 +1,4 @@
-"""What chains over orders leave behind: orders with their tables, or graphs with mean edges."""
+"""Graph distributions made from chains over orders: sampled orders, or sampled graphs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from svidag.scores import ScoreTables
 
 @dataclass(frozen=True, eq=False)
 class SampledOrders(GraphDistribution):
-    """A kept order at random, then every node's parents from their exact conditional.
+    """Draws a kept order at random, then every node's parents from their exact conditional.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class SampledOrders(GraphDistribution):
 
 @dataclass(frozen=True, eq=False)
 class VisitedGraphs(GraphDistribution):
-    """A kept graph at random; edge probabilities from all that the chains saw.
+    """Draws a kept graph at random; edge probabilities are averaged over all visited orders.
 
     Attributes
     ----------

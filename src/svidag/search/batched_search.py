@@ -1,12 +1,12 @@
-"""Annealed search over orders where scores are expensive: many questions asked together.
+"""Annealed search over orders with expensive scores, which are computed in large batches.
 
 The same search as :mod:`svidag.search.order_search`, for any mechanism. It is written as
-generators that yield the families whose weights they need and are sent on once these are known, so
-that several searches and both directions of a move wait for one call of the mechanism. Nothing is
-asked twice.
+generators that yield the families whose weights they need and continue once these are known, so
+that several searches and both directions of a move share one call of the mechanism. No family is
+scored twice.
 
-Where there is a cheap stand-in, it comes first: the last sweeps ask the mechanism itself, but only
-about the few changes that the stand-in finds best.
+Where there is a cheap approximation of the mechanism, the first sweeps use it alone. The last
+sweeps use the mechanism, but only for the few changes that the approximation ranks highest.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ Family = tuple[int, int]
 
 Weigh = Callable[[Int[np.ndarray, " B"], Bool[np.ndarray, "B m"]], Float[np.ndarray, " B"]]
 
-Ask = Generator[tuple[int, list[Family]], None, "tuple[int, float]"]
-"""Yields a level (0: stand-in, 1: mechanism) and families; ends with a set and its weight."""
+BestSetSearch = Generator[tuple[int, list[Family]], None, "tuple[int, float]"]
+"""Yields a level (0: approximation, 1: mechanism) and families; returns a set and its weight."""
 
-HOPELESS = 12.0  # nats, times the power, by which a place may fall short before the next is skipped
-# Changes to few parents and to many that the mechanism is asked about, the best by its stand-in.
+GIVE_UP = 12.0  # places further on are skipped after power · gain < −GIVE_UP
+# Changes that the mechanism scores, for few and for many parents: the best by the approximation.
 SHORTLIST, MANY_PARENTS = (2, 5), 3
-DOUBT = 20.0  # nats by which the stand-in may be wrong about a change
-WINDOW = 8  # places looked at together
+APPROXIMATION_ERROR = 20.0  # nats by which the approximation may be wrong about a change
+WINDOW = 8  # places whose families are scored in one batch
 
 
 @dataclass(eq=False)
-class Batches:
-    """Weights that are known, and what is asked about the rest.
+class BatchedScores:
+    """Weights of families: cached if known, else computed in batches.
 
     Attributes
     ----------
     weigh
-        Weights by the stand-in, and by the mechanism.
+        Functions for the weights by the approximation, if there is one, and the mechanism.
     m
         The number of variables.
     """
@@ -56,32 +56,32 @@ class Batches:
         self.gap, self.moment = np.zeros(self.m), np.ones(self.m)
 
     def corrected(self, family: Family) -> float:
-        """The stand-in's weight with its drift made good.
+        """The weight by the approximation, corrected for its bias.
 
-        It fits large sets worse, by an amount that grows with their size; families that are known
-        both ways tell the slope.
+        It fits large sets worse, by an amount that grows with their size. The slope is estimated
+        from families whose weight is known both ways.
         """
         node, parents = family
         drift = self.gap[node] / self.moment[node]
         return self.known[0][family] + drift * parents.bit_count()
 
-    def answer(self, level: int, families: set[Family]) -> None:
-        """Have all these families weighed."""
-        asked = [family for family in families if family not in self.known[level]]
-        if not asked:
+    def score(self, level: int, families: set[Family]) -> None:
+        """Compute the weights of the families that are not yet known."""
+        unknown = [family for family in families if family not in self.known[level]]
+        if not unknown:
             return
-        nodes = np.array([node for node, _ in asked])
-        weights = self.weigh[level](nodes, unpack([parents for _, parents in asked], self.m))
-        self.known[level].update(zip(asked, weights.tolist(), strict=True))
+        nodes = np.array([node for node, _ in unknown])
+        weights = self.weigh[level](nodes, unpack([parents for _, parents in unknown], self.m))
+        self.known[level].update(zip(unknown, weights.tolist(), strict=True))
         if level == 1:
-            for node, parents in asked:
+            for node, parents in unknown:
                 size, cheap = parents.bit_count(), self.known[0].get((node, parents))
                 if cheap is not None:
                     self.gap[node] += size * (self.known[1][node, parents] - cheap)
                     self.moment[node] += size**2
 
     def run(self, tasks: Sequence[Generator[Any, None, Any]]) -> list:
-        """Drive generators side by side until all have ended; what each returned."""
+        """Run generators side by side until all have ended; returns what each returned."""
         results: list = [None] * len(tasks)
         waiting = dict(enumerate(tasks))
         while waiting:
@@ -94,7 +94,7 @@ class Batches:
                     results[at] = end.value
                     del waiting[at]
             for level, families in enumerate(wanted):
-                self.answer(level, families)
+                self.score(level, families)
         return results
 
 
@@ -124,18 +124,18 @@ class Search:
     Attributes
     ----------
     batches
-        Where weights come from.
+        The source of weights.
     allowed, required
         For each node, who may and who must be its parent.
     after
-        What the prior gives for i to come after k rather than before it.
+        The gain in log prior if i comes after k instead of before it.
     order
         The present order.
     level
-        Whether the stand-in (0) or the mechanism (1) decides.
+        Whether the approximation (0) or the mechanism (1) decides.
     """
 
-    batches: Batches
+    batches: BatchedScores
     allowed: list[int]
     required: list[int]
     after: Float[np.ndarray, "m m"]
@@ -144,7 +144,7 @@ class Search:
     best: dict[int, tuple[int, float]] = field(default_factory=dict)
     seen: dict[tuple[int, int, int], tuple[int, float]] = field(default_factory=dict)
 
-    def compare(self, j: int, present: int, others: list[int]) -> Ask:
+    def best_of(self, j: int, present: int, others: list[int]) -> BestSetSearch:
         """The best of the present set and others, and its weight."""
         families = [(j, one) for one in (present, *others)]
         known = self.batches.known[0]
@@ -155,9 +155,9 @@ class Search:
             at = int(np.argmax(weights))
             return families[at][1], weights[at]
         weights = [self.batches.corrected(family) for family in families]
-        asked = SHORTLIST[present.bit_count() >= MANY_PARENTS]
-        ranked = sorted(range(1, len(weights)), key=lambda at: -weights[at])[:asked]
-        likely = [0, *(at for at in ranked if weights[at] > weights[0] - DOUBT)]
+        count = SHORTLIST[present.bit_count() >= MANY_PARENTS]
+        ranked = sorted(range(1, len(weights)), key=lambda at: -weights[at])[:count]
+        likely = [0, *(at for at in ranked if weights[at] > weights[0] - APPROXIMATION_ERROR)]
         families = [families[at] for at in likely]
         known = self.batches.known[1]
         if any(family not in known for family in families):
@@ -166,23 +166,25 @@ class Search:
         at = int(np.argmax(weights))
         return families[at][1], weights[at]
 
-    def climb(self, j: int, before: int, present: int) -> Ask:
+    def climb(self, j: int, before: int, present: int) -> BestSetSearch:
         """Change a set by the best addition or removal among predecessors until none gains."""
         while True:
             free = before & self.allowed[j] & ~self.required[j]
             others = [present ^ 1 << i for i in members(free)]
-            found, weight = yield from self.compare(j, present, others)
+            found, weight = yield from self.best_of(j, present, others)
             if found == present:
                 return found, weight
             present = found
 
-    def entered(self, j: int, v: int, present: int, weight: float, before: int) -> Ask:
-        """The best set of j after v has come before it."""
+    def best_after_entry(
+        self, j: int, v: int, present: int, weight: float, before: int
+    ) -> BestSetSearch:
+        """The best set of j after v has become a predecessor of j."""
         if not self.allowed[j] >> v & 1:
             return present, weight
         key = (self.level, j, before)
         if key not in self.seen:
-            found, weight = yield from self.compare(j, present, self.with_entered(j, v, present))
+            found, weight = yield from self.best_of(j, present, self.with_entered(j, v, present))
             if found != present:
                 found, weight = yield from self.climb(j, before, found)
             self.seen[key] = found, weight
@@ -193,8 +195,10 @@ class Search:
         added = present | 1 << v
         return [added, *(added ^ 1 << r for r in members(present & ~self.required[j]))]
 
-    def left(self, j: int, v: int, present: int, weight: float, before: int) -> Ask:
-        """The best set of j after v has gone behind it."""
+    def best_after_exit(
+        self, j: int, v: int, present: int, weight: float, before: int
+    ) -> BestSetSearch:
+        """The best set of j after v has ceased to be a predecessor of j."""
         if not present >> v & 1:
             return present, weight
         if self.required[j] >> v & 1:
@@ -214,7 +218,7 @@ class Search:
             before |= 1 << j
 
     def places(self, i: int, step: int, power: float) -> Generator[Any, None, list]:
-        """For places to one side: the gain, and the best sets of what was passed and of i."""
+        """For each place on one side of i: the gain, and new best sets of the passed node and i."""
         here = self.order.index(i)
         own, own_weight = self.best[i]
         before = sum(1 << k for k in self.order[:here])
@@ -222,30 +226,30 @@ class Search:
         base = own_weight
         while 0 <= t < len(self.order):
             if (t - here) % WINDOW == step % WINDOW:
-                yield 0, self.ahead(i, own, t, step)
+                yield 0, self.likely_families(i, own, t, step)
             k = self.order[t]
             behind = sum(1 << x for x in self.order[:t] if x != i)
             old, weight = self.best[k]
             if step == 1:
-                set_k = yield from self.left(k, i, old, weight, behind)
+                set_k = yield from self.best_after_exit(k, i, old, weight, behind)
                 before |= 1 << k
             else:
-                set_k = yield from self.entered(k, i, old, weight, behind | 1 << i)
+                set_k = yield from self.best_after_entry(k, i, old, weight, behind | 1 << i)
                 before &= ~(1 << k)
             passed += step * self.after[i, k] + set_k[1] - weight
-            turn = self.entered if step == 1 else self.left
+            turn = self.best_after_entry if step == 1 else self.best_after_exit
             own, own_weight = yield from turn(i, k, own, own_weight, before)
             gain = passed + own_weight - base
             if gain == -np.inf:
                 break
             found.append((gain, k, set_k, (own, own_weight)))
-            if power * gain < -HOPELESS:
+            if power * gain < -GIVE_UP:
                 break
             t += step
         return found
 
-    def ahead(self, i: int, own: int, t: int, step: int) -> list[Family]:
-        """Families that the next places will most likely ask about."""
+    def likely_families(self, i: int, own: int, t: int, step: int) -> list[Family]:
+        """Families whose weights the next places will most likely need."""
         families: list[Family] = []
         for k in (
             self.order[t : t + WINDOW] if step == 1 else self.order[max(0, t - WINDOW + 1) : t + 1]
@@ -291,12 +295,12 @@ def search_in_batches(
 ) -> list[SearchResult]:
     """Anneal from each of the starting orders, all at once, level after level.
 
-    `weigh` has the mechanism last and a stand-in before it, if there is one; `powers` are those of
-    the sweeps at each level, none where the level is not asked.
+    `weigh` has the mechanism last and an approximation before it, if there is one; `powers` has the
+    powers of the sweeps at each level, empty where the level is not used.
     """
     m = len(prior.names)
     absent = np.where(prior.free, np.log1p(-prior.marginal), 0.0)
-    batches = Batches(weigh, m)
+    batches = BatchedScores(weigh, m)
     bit = [1 << i for i in range(m)]
     allowed = [sum(bit[i] for i in np.flatnonzero(column)) for column in prior.allowed.T]
     required = [sum(bit[i] for i in np.flatnonzero(column)) for column in prior.required.T]

@@ -1,16 +1,16 @@
 """Annealed search over orders, with the best parents of every node found on the way.
 
 An order allows j the parents S ⊆ U_j among its predecessors. The search moves single nodes to other
-places with probability ∝ exp(τ · gain), τ rising to 1, where an order counts with the best parents
-that it allows: Σ_j max_{S⊆U_j} w_j(S). What makes it find good orders on dense graphs is that the
-maximum is looked for at *every place that a node could take*, over all variables, and not only in
-the orders that were visited or among parents screened beforehand.
+places with probability ∝ exp(τ · gain), τ rising to 1. The weight of an order is that of the best
+parents that it allows: Σ_j max_{S⊆U_j} w_j(S). The maximum is computed for *every place that a node
+could take*, over all variables, and not only for visited orders or among parents selected
+beforehand; this is why good orders are found on dense graphs too.
 
 That is cheap since predecessors change by one variable v at a time. Where v leaves and is no
 parent, the best set stays. Where v enters, only sets with v are new: v added, or exchanged for a
-parent; if neither gains, the best set stays. Otherwise a climb by additions, removals and exchanges
-over all predecessors finds the next one. Best sets are remembered by their predecessors, which are
-told apart by the exclusive or of one random 64-bit word for each variable.
+parent; if neither gains, the best set stays. Otherwise hill climbing by additions, removals and
+exchanges over all predecessors finds the next one. Best sets are cached by the set of predecessors,
+whose hash is the exclusive or of one random 64-bit word per variable.
 
 Weights are those of a Gaussian model with a block of b features for each variable,
 
@@ -36,9 +36,9 @@ from svidag.samplers.relocation import choose
 MOST_PARENTS = 24
 """Parents of one node that the search considers at most, beyond the required ones."""
 
-LEAST_GAIN = 1e-9  # what a change must gain, so that rounding does not go round in circles
-REMEMBERED = 2**19  # best sets remembered at once, all nodes together
-RECORDED = 2**18  # distinct best sets recorded at most
+LEAST_GAIN = 1e-9  # least gain of a change, so that rounding errors cause no endless loop
+CACHED_SETS = 2**19  # best sets in the cache, all nodes together
+MAX_RECORDED = 2**18  # distinct best sets recorded at most
 
 _compiled = numba.njit(nogil=True, cache=True, error_model="numpy")
 _MIX = np.uint64(0x9E3779B97F4A7C15)
@@ -55,12 +55,11 @@ class SearchResult:
     log_weight
         Σ_j max_S w_j(S) of that order, with the prior's factors of the order.
     nodes, parents
-        Every parent set that was the best of its node for some predecessors.
+        Every parent set that was the best of its node given some predecessors.
     exact
-        The weights of these by the mechanism itself, where the search asked for them; elsewhere not
-        a number.
+        Their weights by the mechanism itself, where the search computed them; NaN elsewhere.
     density
-        Parents of a node where the search ended, on average.
+        The mean number of parents of a node at the end of the search.
     """
 
     order: Int[np.ndarray, " m"]
@@ -99,14 +98,14 @@ def search_orders(
     odds = np.where(prior.free, prior.logit, np.where(prior.required, 0.0, -np.inf))
     weights = (*blocks.arrays(most), blocks.size, odds, prior.required)
     words = rng.integers(1, 2**63, size=m, dtype=np.int64).astype(np.uint64)
-    memo = _memory(m, most)
-    record = _record(most)
+    cache = _empty_cache(m, most)
+    record = _empty_record(most)
     order = draw_linear_extensions(prior.required, 1, rng)[0].astype(np.int64)
     best = order.copy()
     after = absent.T - absent
     uniforms = rng.random((len(powers), m, 2))
     top, arrows = _anneal(
-        order, best, weights, blocks.group, after, words, powers, uniforms, memo, record
+        order, best, weights, blocks.group, after, words, powers, uniforms, cache, record
     )
     nodes, sets, sizes, _, count = record
     T = int(count[0])
@@ -120,9 +119,9 @@ def search_orders(
     return SearchResult(best, float(top + constant), own, parents, unknown, arrows / m)
 
 
-def _memory(m: int, most: int) -> tuple[np.ndarray, ...]:
-    """Remembered best sets: predecessors as a word, weight (nan: none), size and members."""
-    slots = 1 << max(8, min(14, (REMEMBERED // m).bit_length() - 1))
+def _empty_cache(m: int, most: int) -> tuple[np.ndarray, ...]:
+    """An empty cache of best sets: hash of the predecessors, weight (NaN: none), size, members."""
+    slots = 1 << max(8, min(14, (CACHED_SETS // m).bit_length() - 1))
     return (
         np.zeros((m, slots), dtype=np.uint64),
         np.full((m, slots), np.nan),
@@ -131,13 +130,13 @@ def _memory(m: int, most: int) -> tuple[np.ndarray, ...]:
     )
 
 
-def _record(most: int) -> tuple[np.ndarray, ...]:
-    """Distinct best sets: node, members, size; their words, hashed; and their number."""
+def _empty_record(most: int) -> tuple[np.ndarray, ...]:
+    """An empty record of distinct best sets: node, members, size; a hash table; their number."""
     return (
-        np.zeros(RECORDED, dtype=np.int64),
-        np.zeros((RECORDED, most + 1), dtype=np.int16),
-        np.zeros(RECORDED, dtype=np.int64),
-        np.zeros(2 * RECORDED, dtype=np.uint64),
+        np.zeros(MAX_RECORDED, dtype=np.int64),
+        np.zeros((MAX_RECORDED, most + 1), dtype=np.int16),
+        np.zeros(MAX_RECORDED, dtype=np.int64),
+        np.zeros(2 * MAX_RECORDED, dtype=np.uint64),
         np.zeros(1, dtype=np.int64),
     )
 
@@ -147,7 +146,7 @@ def _record(most: int) -> tuple[np.ndarray, ...]:
 def _append(j, v, k, parents, weights, group, factor, w):
     """Append the block of v to the Cholesky factor of A over the first k parents.
 
-    Returns ½ log of what that multiplies the determinant by; w = L⁻¹ C_j grows along.
+    Also extends w = L⁻¹ C_j. Returns ½ log of the factor by which the determinant grows.
     """
     A, C, b = weights[0], weights[1], weights[5]
     log_determinant = 0.0
@@ -173,10 +172,10 @@ def _append(j, v, k, parents, weights, group, factor, w):
 
 @no_type_check
 @_compiled
-def _extend_by_each(j, several, n, parents, k, weights, group, factor, w, out):
+def _extend_by_each(j, options, n, parents, k, weights, group, factor, w, out):
     """w_j(parents ∪ v) for each of n variables v into `out`; returns w_j(parents).
 
-    One factorisation over the parents serves all.
+    One factorisation over the parents is used for all v.
     """
     d, c, h, b, odds = weights[2], weights[3], weights[4], weights[5], weights[6]
     base, prior, left = 0.0, 0.0, d[group, j]
@@ -186,7 +185,7 @@ def _extend_by_each(j, several, n, parents, k, weights, group, factor, w, out):
     for u in range(k * b):
         left -= w[u] ** 2
     for x in range(n):
-        v = several[x]
+        v = options[x]
         out[x] = -np.inf
         if odds[v, j] > -np.inf and k + 1 < c.shape[1]:
             both = base + _append(j, v, k, parents, weights, group, factor, w)
@@ -199,11 +198,11 @@ def _extend_by_each(j, several, n, parents, k, weights, group, factor, w, out):
 
 @no_type_check
 @_compiled
-def _climb(j, several, n, parents, k, only, weights, group, work):
+def _climb(j, options, n, parents, k, single, weights, group, work):
     """Change `parents` by the best addition, removal or exchange until none gains.
 
-    Additions come from the first n of `several`. With `only`, a single change that brings the first
-    of them in is looked for. Returns the number of parents and their weight.
+    Additions come from the first n entries of `options`. With `single`, only one change that adds
+    the first of them is tried. Returns the number of parents and their weight.
     """
     factor, w, rest, out = work
     required = weights[7]
@@ -213,9 +212,9 @@ def _climb(j, several, n, parents, k, only, weights, group, work):
         for x in range(n):
             inside = False
             for a in range(k):
-                inside = inside or parents[a] == several[x]
+                inside = inside or parents[a] == options[x]
             if not inside:
-                several[n_outside], several[x] = several[x], several[n_outside]
+                options[n_outside], options[x] = options[x], options[n_outside]
                 n_outside += 1
         # r = k: additions. r < k: without the r-th parent, alone or exchanged.
         score, top, added, removed = 0.0, 0.0, -1, -1
@@ -227,16 +226,16 @@ def _climb(j, several, n, parents, k, only, weights, group, work):
                 if a != r:
                     rest[q] = parents[a]
                     q += 1
-            own = _extend_by_each(j, several, n_outside, rest, q, weights, group, factor, w, out)
+            own = _extend_by_each(j, options, n_outside, rest, q, weights, group, factor, w, out)
             if r == k:
                 score, top = own, own + LEAST_GAIN
-            elif own > top and not only:
+            elif own > top and not single:
                 top, added, removed = own, -1, r
             for x in range(n_outside):
                 if out[x] > top:
-                    top, added, removed = out[x], several[x], r
-            if r == k and added >= 0 and not only:
-                break  # what can be added is, before anything is exchanged
+                    top, added, removed = out[x], options[x], r
+            if r == k and added >= 0 and not single:
+                break  # additions are made before exchanges are tried
         if top == score + LEAST_GAIN:
             return k, score
         if removed < k:
@@ -245,13 +244,13 @@ def _climb(j, several, n, parents, k, only, weights, group, work):
         if added >= 0:
             parents[k] = added
             k += 1
-        if only:
+        if single:
             return k, top
 
 
 @no_type_check
 @_compiled
-def _note(j, parents, k, words, record):
+def _record_set(j, parents, k, words, record):
     """Record a best set unless it was recorded before."""
     nodes, sets, sizes, seen, count = record
     word = np.uint64(j + 1) * _MIX
@@ -272,8 +271,8 @@ def _note(j, parents, k, words, record):
 
 @no_type_check
 @_compiled
-def _best_after(j, v, enters, word, order, end, moving, k, score, weights, group, words, memo,
-                record, work, several, parents):  # fmt: skip
+def _best_after(j, v, enters, word, order, end, moving, k, score, weights, group, words, cache,
+                record, work, options, parents):  # fmt: skip
     """The best set of j after v enters or leaves its predecessors, the others being order[:end].
 
     `parents` holds the k best before and is changed; `moving`, the node that is being moved, does
@@ -287,7 +286,7 @@ def _best_after(j, v, enters, word, order, end, moving, k, score, weights, group
         return k, score
     if not enters and weights[7][v, j]:
         return k, -np.inf
-    arguments, values, sizes, sets = memo
+    arguments, values, sizes, sets = cache
     slot = np.int64((word * _MIX) >> np.uint64(30)) & (arguments.shape[1] - 1)
     if arguments[j, slot] == word and not np.isnan(values[j, slot]):
         k = sizes[j, slot]
@@ -296,13 +295,13 @@ def _best_after(j, v, enters, word, order, end, moving, k, score, weights, group
         return k, values[j, slot]
     changes = True
     n = 0
-    # First only v is tried, then all: the loop keeps the climb in one place.
+    # First only v is tried, then all predecessors; a loop, so that the call is compiled once.
     for phase in range(0 if enters else 1, 2):
         if phase == 0:
-            several[0] = v
+            options[0] = v
             n = 1
             before = score
-            k, score = _climb(j, several, n, parents, k, True, weights, group, work)
+            k, score = _climb(j, options, n, parents, k, True, weights, group, work)
             changes = score > before + 0.5 * LEAST_GAIN
         elif changes:
             if not enters:
@@ -311,13 +310,13 @@ def _best_after(j, v, enters, word, order, end, moving, k, score, weights, group
             n = 0
             for t in range(end):
                 if order[t] != moving and order[t] != j:
-                    several[n] = order[t]
+                    options[n] = order[t]
                     n += 1
             if enters:
-                several[n] = v
+                options[n] = v
                 n += 1
-            k, score = _climb(j, several, n, parents, k, False, weights, group, work)
-            _note(j, parents, k, words, record)
+            k, score = _climb(j, options, n, parents, k, False, weights, group, work)
+            _record_set(j, parents, k, words, record)
     arguments[j, slot], values[j, slot], sizes[j, slot] = word, score, k
     for a in range(k):
         sets[j, slot, a] = parents[a]
@@ -326,9 +325,9 @@ def _best_after(j, v, enters, word, order, end, moving, k, score, weights, group
 
 @no_type_check
 @_compiled
-def _pass(i, k, end, step, order, state, own, weights, groups, words, memo, record, work, several,
-          fresh):  # fmt: skip
-    """What changes when i goes past k, to the right (step 1) or left: best sets of k and of i.
+def _after_passing(i, k, end, step, order, state, own, weights, groups, words, cache, record, work,
+                   options, fresh):  # fmt: skip
+    """Best sets of k and of i after i has moved past k, to the right (step 1) or left (−1).
 
     `own` is (word, number of parents and weight) of i before, its parents in fresh[1]. Those of k
     after come into fresh[0], those of i into fresh[1]. Returns both numbers and weights.
@@ -343,8 +342,8 @@ def _pass(i, k, end, step, order, state, own, weights, groups, words, memo, reco
         word = before[k] ^ words[i] if turn == 0 else own[0]
         size, weight = _best_after(
             j, v, enters, word, order, end, i, size_k if turn == 0 else size_i,
-            weight_k if turn == 0 else weight_i, weights, groups[j], words, memo, record, work,
-            several, fresh[turn],
+            weight_k if turn == 0 else weight_i, weights, groups[j], words, cache, record, work,
+            options, fresh[turn],
         )  # fmt: skip
         if turn == 0:
             size_k, weight_k = size, weight
@@ -355,7 +354,7 @@ def _pass(i, k, end, step, order, state, own, weights, groups, words, memo, reco
 
 @no_type_check
 @_compiled
-def _begin(order, weights, groups, after, words, record, work, several, state):
+def _first_sets(order, weights, groups, after, words, record, work, options, state):
     """Best sets of every node for an order; returns the weight of the order up to a constant."""
     chosen, count, present, before = state
     required = weights[7]
@@ -368,10 +367,10 @@ def _begin(order, weights, groups, after, words, record, work, several, state):
                 chosen[j, k] = i
                 k += 1
         for s in range(t):
-            several[s] = order[s]
+            options[s] = order[s]
             total += 0.5 * after[j, order[s]]
-        count[j], present[j] = _climb(j, several, t, chosen[j], k, False, weights, groups[j], work)
-        _note(j, chosen[j], count[j], words, record)
+        count[j], present[j] = _climb(j, options, t, chosen[j], k, False, weights, groups[j], work)
+        _record_set(j, chosen[j], count[j], words, record)
         before[j] = word
         total += present[j]
         word ^= words[j]
@@ -380,28 +379,28 @@ def _begin(order, weights, groups, after, words, record, work, several, state):
 
 @no_type_check
 @_compiled
-def _anneal(order, best, weights, groups, after, words, powers, uniforms, memo, record):
+def _anneal(order, best, weights, groups, after, words, powers, uniforms, cache, record):
     """A sweep of m moves for each power; `best` becomes the best order after a sweep.
 
     Returns its weight, up to a constant, and how many arrows there were at the end.
     """
-    m, most = len(order), memo[3].shape[2] - 1
+    m, most = len(order), cache[3].shape[2] - 1
     width = (most + 1) * weights[5]
     work = (np.zeros((width, width)), np.zeros(width), np.zeros(most + 1, np.int64), np.zeros(m))
-    several = np.zeros(m, np.int64)
+    options = np.zeros(m, np.int64)
     chosen, before = np.zeros((m, most + 1), np.int64), np.zeros(m, np.uint64)
     count, present = np.zeros(m, np.int64), np.zeros(m)
     state = (chosen, count, present, before)
     fresh = np.zeros((2, most + 1), np.int64)
     scores, shares = np.empty(m), np.empty(m)
-    energy = _begin(order, weights, groups, after, words, record, work, several, state)
+    energy = _first_sets(order, weights, groups, after, words, record, work, options, state)
     top = energy
     best[:] = order
     for s in range(len(powers)):
         for u in range(m):
             here = int(uniforms[s, u, 0] * m)
             i, there = order[here], here
-            # First the gain of every place, then the way to the chosen one: the same steps.
+            # First the gain of every place is computed, then the node is moved: the same steps.
             for step in (1, -1, 0):
                 moves = step == 0
                 if moves:
@@ -418,9 +417,9 @@ def _anneal(order, best, weights, groups, after, words, powers, uniforms, memo, 
                     k = order[t + step]
                     word = own[0] ^ words[k]
                     end = t + step
-                    size_k, weight_k, size_i, weight_i = _pass(
+                    size_k, weight_k, size_i, weight_i = _after_passing(
                         i, k, end, step, order, state, (word, own[1], own[2]), weights, groups,
-                        words, memo, record, work, several, fresh,
+                        words, cache, record, work, options, fresh,
                     )  # fmt: skip
                     if weight_k == -np.inf or weight_i == -np.inf:
                         break

@@ -1,4 +1,4 @@
-"""The comparison in the README is what the committed rows and published figures say."""
+"""The comparison in the README is what the committed rows and published results say."""
 
 import re
 from pathlib import Path
@@ -10,24 +10,24 @@ from svidag.bench.study import Study
 from svidag.bench.tables import GOAL, tables
 
 ROOT = Path(__file__).parents[2]
-FIGURES = {"brier": -1, "e_shd": -1, "e_f1": 1, "auroc": 1}
+METRICS = {"brier": -1, "e_shd": -1, "e_f1": 1, "auroc": 1}
 ROW = re.compile(r"^\| ([^|]*) \| (\*\*svidag\*\*|SVI-DAG|best other) \| (.*) \|$")
 
 
 def stated():
-    """Lines of the README's table: data set, method, figures."""
+    """Lines of the README's table: data set, method, numbers."""
     data = ""
     for line in (ROOT / "README.md").read_text(encoding="utf-8").splitlines():
         if found := ROW.match(line.replace("| |", "|  |")):
-            place, method, figures = found.groups()
+            place, method, numbers = found.groups()
             if named := re.match(r"(\w+), (\d+) variables", place):
                 data = f"{named[1]}-p{named[2]}"
-            cells = [cell.strip(" *") for cell in figures.split("|")]
+            cells = [cell.strip(" *") for cell in numbers.split("|")]
             yield pytest.param(data, method.strip("*"), cells, id=f"{data} {method}")
 
 
 def known(data, method):
-    """The same figures from the rows and the published files."""
+    """The same numbers from the rows and the published files."""
     study = Study.read(ROOT / "studies" / "quality.toml")
     rows = Store(ROOT / "results" / "quality").rows()
     scores = next(tables(study, rows, ROOT / "results" / "published"))
@@ -41,14 +41,14 @@ def known(data, method):
     theirs = [line for line in lines if line["method"] == "SVI-DAG"]
     others = [line for line in lines if line not in ours + theirs]
     chosen = {"svidag": ours, "SVI-DAG": theirs, "best other": others}[method]
-    return [sign * max(sign * line[name] for line in chosen) for name, sign in FIGURES.items()]
+    return [sign * max(sign * line[name] for line in chosen) for name, sign in METRICS.items()]
 
 
 @pytest.mark.parametrize(("data", "method", "cells"), list(stated()))
-def test_every_figure_is_that_of_the_rows(data, method, cells):
-    for cell, figure in zip(cells, known(data, method), strict=True):
+def test_every_number_is_that_of_the_rows(data, method, cells):
+    for cell, number in zip(cells, known(data, method), strict=True):
         digits = len(cell.partition(".")[2])
-        assert float(cell) == pytest.approx(figure, abs=0.51 * 10**-digits)
+        assert float(cell) == pytest.approx(number, abs=0.51 * 10**-digits)
 
 
 def test_the_whole_table_is_read():
