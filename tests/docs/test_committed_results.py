@@ -66,7 +66,11 @@ def test_a_cell_computed_again_gives_its_row(name, cell):
 
 def test_the_prior_does_to_one_arrow_what_the_paper_says():
     lines = summarise(study("two-node"), Store(RESULTS / "two-node").rows(), "shares")
-    at = {(line["data"], line["prior"]): line for line in lines if line["method"] == "svi-dag-published"}
+    at = {
+        (line["data"], line["prior"]): line
+        for line in lines
+        if line["method"] == "svi-dag-published"
+    }
     for kind in ("linear", "linear-fresh"):
         assert at[kind, "correct"]["forward"] > 0.8
         assert at[kind, "incorrect"]["backward"] > 0.8

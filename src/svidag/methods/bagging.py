@@ -17,7 +17,7 @@ from svidag.methods.specifications import MECHANISMS, specifications
 from svidag.posterior import Posterior
 from svidag.posterior.diagnostics import Level, Reason
 from svidag.posterior.sensitivity import Sensitivity
-from svidag.run.checkpoint import Checkpoint, Saved
+from svidag.run.checkpoint import Checkpoint, SavedState
 from svidag.run.deadline import Deadline
 
 LEAST_ROWS = 10
@@ -60,7 +60,7 @@ def _chooses(method: Method) -> bool:
 
 
 def _whole(value: Any, least: int) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= least
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= least
 
 
 @dataclasses.dataclass(eq=False)
@@ -73,7 +73,7 @@ class Kept:
     fits: dict[int, Posterior] = dataclasses.field(default_factory=dict)
 
     @classmethod
-    def load(cls, checkpoint: Checkpoint, saved: Saved | None) -> Kept:
+    def load(cls, checkpoint: Checkpoint, saved: SavedState | None) -> Kept:
         """What an earlier call kept, if it had come that far."""
         if saved is None or saved.stage != STAGE:
             return cls(checkpoint)
@@ -98,7 +98,7 @@ def fit_bags(
 
 
 def fit_automatically(
-    several: Several, bag_rows: int | None, kept: Kept, saved: Saved | None, identity: Any
+    several: Several, bag_rows: int | None, kept: Kept, saved: SavedState | None, identity: Any
 ) -> Posterior:
     """Fit all rows; if its sure arrows survive the probes it stands, else a mixture follows."""
     started = time.perf_counter()

@@ -11,7 +11,7 @@ from svidag.posterior import Posterior
 from svidag.posterior.diagnostics import Diagnostics
 from svidag.posterior.structure_weights import structure_weighted
 from svidag.problem import Problem
-from svidag.run.checkpoint import Checkpoint, Saved
+from svidag.run.checkpoint import Checkpoint, SavedState
 from svidag.run.deadline import Deadline
 
 
@@ -26,7 +26,7 @@ def fit_problem(
     report: Callable[..., None],
     deadline: Deadline,
     checkpoint: Checkpoint | None = None,
-    saved: Saved | None = None,
+    saved: SavedState | None = None,
     identity: Mapping[str, Any] | None = None,
 ) -> Posterior:
     """Run the method, and weigh graphs as asked where it does not do so itself."""
