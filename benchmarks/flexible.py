@@ -75,7 +75,9 @@ def main() -> None:
     parser.add_argument("--m", type=int, default=6)
     parser.add_argument("--n", type=int, default=1000)
     parser.add_argument("--linear", action="store_true", help="linear locations alone")
-    parser.add_argument("--screen", action="store_true", help="fit only parents that explain something")
+    parser.add_argument(
+        "--screen", action="store_true", help="fit only parents that explain something"
+    )
     asked = parser.parse_args()
     names = tuple(f"x{i}" for i in range(asked.m))
     locations = ("linear",) if asked.linear else ("linear", "network")

@@ -19,8 +19,10 @@ class SVIDAG(BaseEstimator):
 
     Parameters
     ----------
-    method, mechanism, prior, standardise, graph_weights, coarsen, minutes, seed, progress, checkpoint
-        As in :func:`svidag.fit`; progress is silent unless asked for. Settings are those of the
+    method, mechanism, prior, standardise, graph_weights, coarsen, minutes, seed, checkpoint
+        As in :func:`svidag.fit`.
+    progress
+        As there; progress is silent unless asked for. Settings are those of the
         method: ``SVIDAG(method=svidag.methods.OrderMCMC(chains=8))``.
 
     Attributes

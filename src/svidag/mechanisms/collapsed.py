@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from svidag.data import Scaling
 from svidag.mechanisms.flexible import FlexibleMechanism
-from svidag.mechanisms.flexible_screen import ScreenedFlexible
 from svidag.mechanisms.flexible_parameters import FlexibleParameters
+from svidag.mechanisms.flexible_screen import ScreenedFlexible
 from svidag.mechanisms.linear import LinearGaussian
 from svidag.mechanisms.linear_parameters import LinearParameters
 from svidag.mechanisms.wide import WideNetwork

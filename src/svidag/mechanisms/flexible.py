@@ -2,9 +2,9 @@
 
     x_j = f(x_S) + exp(h(x_S)) z
 
-with f linear or a wide network, h constant or linear in (x_S, |x_S|) above a floor, and z standard normal or from
-the tilted density of :mod:`svidag.mechanisms.residual_density` with one of three prior scales. A
-choice of each is a structure. The structure linear, constant, normal is BGe, to the last digit; all
+with f linear or a wide network, h constant or linear in (x_S, |x_S|) above a floor, and z standard
+normal or from the tilted density of :mod:`svidag.mechanisms.residual_density` with one of three
+prior scales. A choice of each is a structure. The structure linear, constant, normal is BGe, to the last digit; all
 others have the prior that BGe implies,
 
     w | σ ~ N(0, σ² diag(t, …, t, α_μ)⁻¹),    σ² ~ InvGamma(½(a + l + 1), ½ t),
@@ -12,8 +12,8 @@ others have the prior that BGe implies,
 for l parents with a = α_w − m, and more for what BGe does not have: hidden weights N(0, σ²/λ),
 slopes of h N(0, ¼) for standardised x_S, and the prior of the density. Hidden units have their
 regression on (x_S, 1) taken out: they stand for curvature alone, and a strong linear effect costs
-in a network what it costs in BGe. Half of their variance belongs to units of single parents, half to
-units of random directions. Of the units the main axes over the rows are kept, for in other
+in a network what it costs in BGe. Half of their variance belongs to units of single parents, half
+to units of random directions. Of the units the main axes over the rows are kept, for in other
 directions the rows say next to nothing.
 
 The evidence of a structure is the exact one of its location with constant scale and normal noise,

@@ -6,7 +6,8 @@ For n rows with location features x_i (q of them), scale features u_i (the first
 
 with h_i = g_1 u_i1 + g_2 u_i2 + … and s(h) = log((exp h + ε)/(1 + ε)): a scale may grow without
 bound, but not fall below ε σ. Without that floor it would run to zero at a single far-out row that
-the location passes through. The prior is that of a conjugate linear regression, with more for what it does not have:
+the location passes through. The prior is that of a conjugate linear regression, with more for what
+it does not have:
 
     w | σ ~ N(0, σ² Λ⁻¹),  σ² ~ InvGamma(k, r),  g_1, g_2, … ~ N(0, γ⁻¹),  β ~ N(0, τ² I).
 

@@ -19,9 +19,9 @@ from jaxtyping import Bool, Float, Int, UInt8
 from scipy.linalg import solve_triangular
 
 from svidag.data import Scaling
+from svidag.mechanisms.equations import Equations, ParameterDistribution, schedule
 from svidag.mechanisms.flexible import SINGLE_THRESHOLDS, FlexibleMechanism, draw_in, floored
 from svidag.mechanisms.flexible_structures import Family, Structure
-from svidag.mechanisms.equations import Equations, ParameterDistribution, schedule
 from svidag.mechanisms.linear_parameters import in_table_units
 from svidag.mechanisms.residual_density import COEFFICIENTS, TiltedDensity
 from svidag.mechanisms.wide import by_parent_set, on_all_cores

@@ -143,7 +143,9 @@ def likelihood_ratios(
         across = blocks.outer[g[:, None], features, j[:, None]]
         beta = np.einsum("bkl,bl->bk", inverse, across)
         left = blocks.own[g, j] - (beta * across).sum(axis=1)
-        tiles = inverse.reshape(len(pairs), size, b, size, b)[:, np.arange(size), :, np.arange(size)]
+        tiles = inverse.reshape(len(pairs), size, b, size, b)[
+            :, np.arange(size), :, np.arange(size)
+        ]
         own = beta.reshape(len(pairs), size, b).swapaxes(0, 1)
         lost = np.einsum("sbk,sbk->bs", own, np.linalg.solve(tiles, own[..., None])[..., 0])
         more = np.log1p(np.maximum(lost, 0.0) / np.maximum(left, 1e-12)[:, None])

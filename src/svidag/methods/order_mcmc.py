@@ -42,8 +42,8 @@ EXACT = Reason(
 
 SCREENED = Reason(
     Level.TRUST,
-    "Every order is accounted for, nothing is sampled; possible parents that explain nothing in two "
-    "simpler regressions were weighed by these.",
+    "Every order is accounted for, nothing is sampled; possible parents that explain nothing in "
+    "two simpler regressions were weighed by these.",
 )
 
 

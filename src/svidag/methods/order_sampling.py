@@ -304,9 +304,7 @@ def _growth(
     if mechanism.sketch is not None:
         growth = dataclasses.replace(growth, powers=_powers(rows))
     elif isinstance(mechanism.scores, ScreenedFlexible):
-        growth = dataclasses.replace(
-            growth, powers=_powers(rows), mechanism_sweeps=DIRECTED_SWEEPS
-        )
+        growth = dataclasses.replace(growth, powers=_powers(rows), mechanism_sweeps=DIRECTED_SWEEPS)
     elif mechanism.name != "linear":
         growth = dataclasses.replace(growth, expand=EXPENSIVE)
     if m > MANY:

@@ -172,8 +172,8 @@ def _discrete(posterior: Posterior) -> Iterator[Reason]:
     if names:
         yield Reason(
             Level.CAREFUL,
-            f"Only two different values in {_some(names)}: the model takes values to be continuous, "
-            "and what points to such a column is judged poorly.",
+            f"Only two different values in {_some(names)}: the model takes values to be "
+            "continuous, and what points to such a column is judged poorly.",
         )
 
 
