@@ -4,8 +4,8 @@
 
 with f linear or a wide network, h constant or linear in (x_S, |x_S|) above a floor, and z standard
 normal or from the tilted density of :mod:`svidag.mechanisms.residual_density` with one of three
-prior scales. A choice of each is a structure. The structure linear, constant, normal is BGe, to the last digit; all
-others have the prior that BGe implies,
+prior scales. A choice of each is a structure. The structure linear, constant, normal is BGe, to the
+last digit; all others have the prior that BGe implies,
 
     w | σ ~ N(0, σ² diag(t, …, t, α_μ)⁻¹),    σ² ~ InvGamma(½(a + l + 1), ½ t),
 
