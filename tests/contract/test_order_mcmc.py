@@ -157,7 +157,7 @@ def test_sketched_and_full_nonlinear_fits_agree():
 
 
 def many_causes():
-    """Seventeen causes of a nineteenth variable that must be kept, more than are laid out."""
+    """Seventeen causes of a nineteenth variable that must be kept, more than are tabulated."""
     x = np.random.default_rng(0).standard_normal((60, 19))
     frame = pd.DataFrame(x, columns=[f"x{i}" for i in range(19)])
     return frame, Prior(required=[(f"x{i}", "x18") for i in range(17)])

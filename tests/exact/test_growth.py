@@ -196,7 +196,7 @@ def test_what_one_half_lacks_of_the_other_is_the_share_of_it():
 
 
 class BlindToMany(LocalScores):
-    """A stand-in that underrates sets of more than four, as one with few units does."""
+    """An approximation that underrates sets of more than four, as one with few units does."""
 
     def __init__(self, model):
         self.model = model

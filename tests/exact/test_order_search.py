@@ -1,4 +1,4 @@
-"""Searches over orders against every parent set, with and without a stand-in."""
+"""Searches over orders against every parent set, with and without an approximation."""
 
 from functools import cache
 

@@ -1,4 +1,4 @@
-"""Tables of parent-set weights against brute force, laid out and scanned alike."""
+"""Tables of parent-set weights against brute force, tabulated and scanned alike."""
 
 from itertools import permutations
 
@@ -23,7 +23,7 @@ PRIORS = {
 
 
 def cut(tables):
-    """What a compiled sum may lack: for each candidate that is not laid out, what is negligible."""
+    """The error of a compiled sum: the negligible part for each candidate that is not tabulated."""
     others = max(len(node.candidates) for node in tables.nodes) - MAX_TABULATED
     return max(0, others) * np.exp(-NEGLIGIBLE) + 1e-9
 
