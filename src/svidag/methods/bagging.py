@@ -56,7 +56,7 @@ def check_bags(bags: Any, bag_rows: Any, method: Method, mechanism: str) -> int 
 
 def _chooses(method: Method) -> bool:
     """Whether the method decides about the mechanism, and knows those of a mixture."""
-    return {"auto", *MECHANISMS} <= set(method.support.mechanisms)
+    return {"auto", *MECHANISMS[:2]} <= set(method.support.mechanisms)
 
 
 def _whole(value: Any, least: int) -> bool:

@@ -19,8 +19,9 @@ RAW, RANK = "raw", "rank-gaussian"
 MARGINS = (RAW, RANK)
 """Columns as they are, or by the normal quantiles of their ranks."""
 
-MECHANISMS = ("linear", "nonlinear")
-"""What the fits of a mixture take in turn where the mechanism was left open, simplest first."""
+MECHANISMS = ("linear", "flexible", "nonlinear")
+"""What the fits of a mixture take in turn where the mechanism was left open, simplest first: the first
+two of these that the method knows."""
 
 
 @dataclass(frozen=True)
@@ -41,12 +42,6 @@ class Specification:
         return f"{margins}, {self.mechanism}"
 
 
-SPECIFICATIONS = tuple(
-    Specification(margins, mechanism) for mechanism in MECHANISMS for margins in MARGINS
-)
-"""All of them; a mixture takes them in turn."""
-
-
 def specifications(method: Method, mechanism: str) -> tuple[Specification, ...]:
     """What the fits of a mixture take in turn, for a method and a mechanism as asked.
 
@@ -60,9 +55,10 @@ def specifications(method: Method, mechanism: str) -> tuple[Specification, ...]:
     ['raw margins, linear', 'rank-Gaussian margins, linear']
     """
     if mechanism == "auto" and "auto" in method.support.mechanisms:
-        return SPECIFICATIONS
-    named = method.support.mechanism(mechanism)
-    return tuple(Specification(margins, named) for margins in MARGINS)
+        chosen = [known for known in MECHANISMS if known in method.support.mechanisms][:2]
+    else:
+        chosen = [method.support.mechanism(mechanism)]
+    return tuple(Specification(margins, named) for named in chosen for margins in MARGINS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +91,8 @@ def in_turn(choices: Sequence[Specification], count: int) -> list[Specification]
 
     Examples
     --------
-    >>> [s.margins for s in in_turn(SPECIFICATIONS[:2], 3)]
+    >>> both = [Specification(margins, "linear") for margins in MARGINS]
+    >>> [s.margins for s in in_turn(both, 3)]
     ['raw', 'rank-gaussian', 'raw']
     """
     return [choices[k % len(choices)] for k in range(count)]
