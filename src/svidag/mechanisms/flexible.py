@@ -266,7 +266,8 @@ class FlexibleMechanism:
         chosen = self.directions[parents]
         chosen = chosen / np.sqrt((chosen**2).sum(axis=0))
         units = (x @ chosen - self.thresholds) / np.sqrt(len(self.thresholds))
-        single = (x[:, :, None] - SINGLE_THRESHOLDS).reshape(len(x), -1)
+        single = np.repeat(x, len(SINGLE_THRESHOLDS), axis=1)
+        single -= np.tile(SINGLE_THRESHOLDS, x.shape[1])
         single /= np.sqrt(max(1, single.shape[1]))
         return np.maximum(np.column_stack([units, single]), 0.0)
 
