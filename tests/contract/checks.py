@@ -109,9 +109,10 @@ def same_seed_gives_the_same_result(method):
 def column_order_does_not_matter(method):
     """The difference is no larger than that between two seeds."""
     turned = fit(method, table("effect")[[OTHER, EFFECT, CAUSE]])
-    straight, other = edges(fitted(method)), edges(fitted(method, seed=2))
+    straight = edges(fitted(method))
     moved = edges(turned).loc[list(NAMES), list(NAMES)]
-    allowed = max(0.15, 2 * float(np.abs(other - straight).to_numpy().max()))
+    others = [edges(fitted(method, seed=seed)) for seed in (2, 3, 4)]
+    allowed = max(0.15, *(2 * float(np.abs(other - straight).to_numpy().max()) for other in others))
     assert float(np.abs(moved - straight).to_numpy().max()) <= allowed
 
 
