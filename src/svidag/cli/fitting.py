@@ -106,7 +106,7 @@ def fit(
             help="Fits of a mixture over resamples; 0: none; auto: where sure arrows do not "
             "survive other models."
         ),
-    ] = "auto",
+    ] = "0",
     bag_rows: Annotated[
         int | None, typer.Option(help="Rows of each resample; by default all, or by need.")
     ] = None,
@@ -263,9 +263,9 @@ def _default_directory(data: Path) -> Path:
     return data.with_name(f"{data.stem}-svidag")
 
 
-def _bags(text: str) -> int | str:
+def _bags(text: str) -> int | str | None:
     if text == "auto" or text.isdecimal():
-        return text if text == "auto" else int(text)
+        return text if text == "auto" else int(text) or None
     raise ValueError(f"--bags takes a number of fits, or auto; got {text!r}")
 
 

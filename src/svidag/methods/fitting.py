@@ -42,7 +42,7 @@ def fit(
     graph_weights: str = "order",
     coarsen: float | None = None,
     groups: Any = None,
-    bags: int | str | None = "auto",
+    bags: int | str | None = None,
     bag_rows: int | None = None,
     minutes: float | None = None,
     workers: int | None = None,
@@ -85,8 +85,8 @@ def fit(
     bags
         A number of fits: each is of a resampled table under its own specification (raw or
         rank-Gaussian margins, and the mechanisms in turn where the mechanism is left open), and the
-        posterior is their mixture. None is one fit of the table as it is. ``"auto"``, where method
-        and mechanism are left open too, fits all rows and probes whether its sure arrows (above
+        posterior is their mixture. None, the default, is one fit of the table. ``"auto"``, where
+        method and mechanism are left open too, fits all rows and probes whether its sure arrows (above
         0.95) survive other specifications; where they do not, a mixture of 16 fits follows, of as
         few rows as the probes disagree. `Posterior.sensitivity` says what was found.
     bag_rows
@@ -184,7 +184,7 @@ def check(
     standardise: bool = True,
     graph_weights: str = "order",
     coarsen: float | None = None,
-    bags: int | str | None = "auto",
+    bags: int | str | None = None,
     bag_rows: int | None = None,
     minutes: float | None = None,
     workers: int | None = None,

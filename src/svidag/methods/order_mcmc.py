@@ -35,6 +35,9 @@ MOST_NETWORK = 25_000_000
 MOST_FLEXIBLE = 8
 """Variables up to which flexible mechanisms are; beyond, searches fit fewer families."""
 
+MOST_FLEXIBLE, MOST_CELLS = 25, 25_000
+"""Variables, and rows times variables, up to which ``"auto"`` considers flexible mechanisms."""
+
 EXACT = Reason(
     Level.TRUST,
     "Computed exactly: every graph and every order is accounted for, nothing is sampled.",
@@ -87,7 +90,7 @@ class OrderMCMC(ChainSettings, SearchSettings, Method):
             seed=run.seed,
             notes=run.checkpoint.notes,
             coarsen=run.coarsen,
-            other="flexible",
+            other="flexible" if _affordable(problem) else "nonlinear",
         )
         if self.exact and feasible(mechanism.scores):
             return _sum_orders(problem, run, mechanism)
@@ -101,6 +104,12 @@ class OrderMCMC(ChainSettings, SearchSettings, Method):
             found.details,
             mechanism.margin,
         )
+
+
+def _affordable(problem: Problem) -> bool:
+    """Whether flexible mechanisms, which are fitted set by set, take seconds and not hours."""
+    rows, m = problem.data.values.shape
+    return m <= MOST_FLEXIBLE and rows * m <= MOST_CELLS
 
 
 def feasible(model: LinearGaussian | WideNetwork | FlexibleMechanism | ScreenedFlexible) -> bool:

@@ -20,8 +20,8 @@ MARGINS = (RAW, RANK)
 """Columns as they are, or by the normal quantiles of their ranks."""
 
 MECHANISMS = ("linear", "flexible", "nonlinear")
-"""What the fits of a mixture take in turn where the mechanism was left open, simplest first: the first
-two of these that the method knows."""
+"""What the fits of a mixture take in turn where the mechanism was left open: the first two of these
+that the method knows."""
 
 
 @dataclass(frozen=True)

@@ -127,10 +127,16 @@ def _data(posterior: Posterior) -> Iterator[Reason]:
     yield from _discrete(posterior)
     found = misfit(posterior)
     if found.rough:
+        curved = posterior.mechanism == "nonlinear"
         yield Reason(
-            Level.CAREFUL,
+            Level.NOT if curved else Level.CAREFUL,
             f"Given their probable causes, the noise of {_some(found.rough)} is far from Gaussian"
-            + (': try mechanism="flexible".' if _has_flexible(posterior) else "."),
+            + (
+                ", which a network takes for curvature: arrows may be sure and wrong"
+                if curved
+                else ""
+            )
+            + ('. Try mechanism="flexible".' if _has_flexible(posterior) else "."),
         )
     if found.bent:
         yield Reason(
