@@ -60,7 +60,8 @@ def _chooses(method: Method) -> bool:
 
 
 def _whole(value: Any, least: int) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= least
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    return whole and int(value) >= least
 
 
 @dataclasses.dataclass(eq=False)
