@@ -108,7 +108,7 @@ def test_without_time_for_a_mixture_it_is_not_to_be_trusted(heavy, monkeypatch):
     monkeypatch.setattr(bagging, "probe", lambda *a: probed.append(probe(*a)) or probed[0])
     monkeypatch.setattr("svidag.run.deadline.Deadline.passed", lambda self, share=1.0: bool(probed))
     with pytest.warns(svidag.FitWarning, match="changed with"):
-        posterior = svidag.fit(heavy.data, progress=False)
+        posterior = svidag.fit(heavy.data, bags="auto", progress=False)
     assert not posterior.sensitivity().mixed
     assert judge(posterior).level is Level.NOT
 

@@ -87,8 +87,8 @@ def fit(
         rank-Gaussian margins, and the mechanisms in turn where the mechanism is left open), and the
         posterior is their mixture. None, the default, is one fit of the table. ``"auto"``, where
         method and mechanism are left open too, fits all rows and probes whether its sure arrows
-        (above 0.95) survive other specifications; where they do not, a mixture of 16 fits follows, of as
-        few rows as the probes disagree. `Posterior.sensitivity` says what was found.
+        (above 0.95) survive other specifications; where they do not, a mixture of 16 fits follows,
+        of as few rows as the probes disagree. `Posterior.sensitivity` says what was found.
     bag_rows
         Rows of each resample; by default as many as the table has, and with ``bags="auto"`` by how
         far the probes disagree.
