@@ -224,7 +224,7 @@ def test_bad_settings_are_named(settings, message):
         svidag.methods.OrderMCMC().with_values(settings)
 
 
-@pytest.mark.parametrize(("kind", "expected"), [("linear", "linear"), ("nonlinear", "nonlinear")])
+@pytest.mark.parametrize(("kind", "expected"), [("linear", "linear"), ("nonlinear", "flexible")])
 def test_auto_chooses_by_evidence_and_says_by_how_much(kind, expected):
     example = svidag.datasets.synthetic(m=5, edges=6, n=300, kind=kind, seed=3)
     with warnings.catch_warnings():
