@@ -151,7 +151,7 @@ def test_a_fit_resumes_while_it_repairs_its_tables(tmp_path, monkeypatch):
     with pytest.raises(Interrupted):
         fit(TABLE, checkpoint=path, progress=Impatient("moving", 400 + 130))
     manifest, arrays = read(path, FORMAT)
-    assert decode(manifest["state"], arrays)["tables"].searched == 1
+    assert decode(manifest["state"], arrays)["tables"].fresh_searches == 1
     monkeypatch.setattr(order_sampling, "join_halves", None)  # made already
     resumed = fit(TABLE, checkpoint=path)
     assert same(resumed, whole)

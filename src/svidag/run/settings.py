@@ -190,7 +190,7 @@ def _is_union(hint: Any) -> bool:
 
 def _converted(value: Any, hint: Any) -> Any:
     """The value as its annotation has it: a tuple for a list, a float for a whole number."""
-    if isinstance(value, list | tuple):
+    if type(value) in (list, tuple):  # not a named tuple, such as an optimiser of optax
         return tuple(_converted(entry, hint) for entry in value)
     options = typing.get_args(hint) if _is_union(hint) else (hint,)
     whole = isinstance(value, Integral) and not isinstance(value, bool)
