@@ -76,7 +76,7 @@ def test_a_mixture_of_mechanisms_answers_as_one():
     assert posterior.do({"x1": 0.5}, n=50)["x1"].eq(0.5).all()
     assert np.isfinite(posterior.effect("x1", "x2", n=50).mean)
     found = posterior.parameters(posterior.consensus().graph, n=40)
-    assert set(found) == {"fit", "weights", "intercept", "noise_sd", "hidden"}
+    assert {"fit", "weights", "intercept", "noise_sd", "hidden", "log_scale"} <= set(found)
     assert posterior.diagnostics.details.on_scale == 2
 
 

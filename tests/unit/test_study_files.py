@@ -135,7 +135,7 @@ def test_a_pattern_selects_by_part_of_the_name_or_by_wildcards(tmp_path):
         (
             PAPER,
             f'{PAPER}\nmechanism = "lineer"',
-            "line 14: method.paper.mechanism .*; got 'lineer'",
+            "line 15: method.paper.mechanism .*; got 'lineer'",
         ),
         (PAPER, f"{PAPER}\niterations = 0", "line 15: .*iterations must be at least 1; got 0"),
         (PAPER, f'{PAPER}\nstandardise = "no"', "line 15: .*standardise must be true or false"),
