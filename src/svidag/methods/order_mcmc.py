@@ -32,7 +32,7 @@ MOST_LINEAR = 18
 MOST_NETWORK = 25_000_000
 """Parent sets times rows up to which networks are: half a minute."""
 
-MOST_FLEXIBLE = 8
+MOST_SUMMED = 8
 """Variables up to which flexible mechanisms are; beyond, searches fit fewer families."""
 
 MOST_FLEXIBLE, MOST_CELLS = 25, 25_000
@@ -117,7 +117,7 @@ def feasible(model: LinearGaussian | WideNetwork | FlexibleMechanism | ScreenedF
     if isinstance(model, LinearGaussian):
         return model.m <= MOST_LINEAR
     if isinstance(model, FlexibleMechanism | ScreenedFlexible):
-        return model.m <= MOST_FLEXIBLE
+        return model.m <= MOST_SUMMED
     return model.columns.shape[1] * 2.0**model.m <= MOST_NETWORK
 
 
