@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import svidag
-from svidag.methods.base import Fitted, Method, Support
+from svidag.methods.base import Method, MethodResult, Support
 from svidag.posterior import DrawnGraphs
 from svidag.posterior.diagnostics import Level, Reason
 from svidag.run.settings import setting
@@ -34,7 +34,7 @@ class Stub(Method):
         graphs = np.zeros((2, M, M), dtype=np.uint8)
         graphs[1] = np.eye(M, k=1)
         distribution = DrawnGraphs(graphs, np.array([1 - self.rare, self.rare]))
-        return Fitted(distribution, None, run.mechanism, Status.COMPLETED, self.reasons)
+        return MethodResult(distribution, None, run.mechanism, Status.COMPLETED, self.reasons)
 
     def identity(self):
         return {"rare": self.rare}

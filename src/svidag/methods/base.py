@@ -98,7 +98,7 @@ class Run:
 
 
 @dataclass(frozen=True, eq=False)
-class Fitted:
+class MethodResult:
     """What a method found.
 
     Attributes
@@ -153,7 +153,7 @@ class Method(Settings):
     trial: ClassVar[Mapping[str, Any]] = MappingProxyType({})
 
     @abc.abstractmethod
-    def run(self, problem: Problem, run: Run) -> Fitted:
+    def run(self, problem: Problem, run: Run) -> MethodResult:
         """Find the distribution of graphs for a problem that the method supports."""
 
     def identity(self) -> dict[str, Any]:

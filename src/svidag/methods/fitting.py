@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from svidag.data.resampling import split_groups
-from svidag.methods.bagging import Kept, check_bags, fit_automatically, fit_bags
+from svidag.methods.bagging import MixtureCheckpoint, check_bags, fit_automatically, fit_bags
 from svidag.methods.base import Method, Support
-from svidag.methods.mixing import Several
+from svidag.methods.mixing import FitBatch
 from svidag.methods.registry import METHODS, find_method
 from svidag.methods.single import fit_problem
 from svidag.posterior import Posterior
@@ -147,10 +147,10 @@ def fit(
         **({} if fits is None else _resampled(fits, bag_rows, labels)),
         **chosen.identity(),
     )
-    kept = Checkpoint(checkpoint_path(checkpoint), identity)
-    with Stages(meter(progress)) as stages, resumable(kept), cores.at_most(workers):
-        saved, deadline = kept.load(), Deadline(minutes)
-        several = Several(
+    state_file = Checkpoint(checkpoint_path(checkpoint), identity)
+    with Stages(meter(progress)) as stages, resumable(state_file), cores.at_most(workers):
+        saved, deadline = state_file.load(), Deadline(minutes)
+        batch = FitBatch(
             problem, chosen, graph_weights, coarsen, seed, labels, workers, deadline, stages.report
         )
         if fits is None:
@@ -163,16 +163,16 @@ def fit(
                 seed=seed,
                 report=stages.report,
                 deadline=deadline,
-                checkpoint=kept,
+                checkpoint=state_file,
                 saved=saved,
                 identity=identity,
             )
         elif fits == "auto":
-            done = Kept.load(kept, saved)
-            posterior = fit_automatically(several, bag_rows, done, saved, identity)
+            done = MixtureCheckpoint.load(state_file, saved)
+            posterior = fit_automatically(batch, bag_rows, done, saved, identity)
         else:
-            done = Kept.load(kept, saved)
-            posterior = fit_bags(several, mechanism, int(fits), bag_rows, done, identity)
+            done = MixtureCheckpoint.load(state_file, saved)
+            posterior = fit_bags(batch, mechanism, int(fits), bag_rows, done, identity)
     _warn(posterior)
     return posterior
 

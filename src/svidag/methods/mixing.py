@@ -1,4 +1,4 @@
-"""Several fits of one problem, side by side, and the mixture of their posteriors."""
+"""A batch of fits of one problem, side by side, and the mixture of their posteriors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from svidag.data.resampling import usable_resample
 from svidag.io.tree import Encoder
 from svidag.methods.base import Method
 from svidag.methods.single import fit_problem
-from svidag.methods.specifications import RAW, Part, Specification, in_turn
+from svidag.methods.specifications import RAW, PlannedFit, Specification, cycle_specifications
 from svidag.posterior import GraphDistribution, Posterior
 from svidag.posterior.diagnostics import Diagnostics, Level, Reason
 from svidag.posterior.mixture import MixtureDetails, MixtureGraphs, MixtureParameters
@@ -46,7 +46,7 @@ SEVERITY = (
 
 
 @dataclass(frozen=True, eq=False)
-class Several:
+class FitBatch:
     """What all fits of one problem share."""
 
     problem: Problem
@@ -60,15 +60,19 @@ class Several:
     report: Callable[..., None]
 
     @property
-    def together(self) -> int:
+    def fits_at_once(self) -> int:
         """How many fits run at once."""
         return cores.usable() if self.workers is None else self.workers
 
-    def bags(self, choices: Sequence[Specification], count: int, rows: int) -> list[Part]:
+    def plan_bags(
+        self, choices: Sequence[Specification], count: int, rows: int
+    ) -> list[PlannedFit]:
         """Resamples of so many rows, with specifications in turn."""
         return [
-            Part(specification, self.resample(rows, k), child_seed(self.seed, Stream.FIT_SEEDS, k))
-            for k, specification in enumerate(in_turn(choices, count))
+            PlannedFit(
+                specification, self.resample(rows, k), child_seed(self.seed, Stream.FIT_SEEDS, k)
+            )
+            for k, specification in enumerate(cycle_specifications(choices, count))
         ]
 
     def resample(self, rows: int, number: int) -> Int[np.ndarray, " rows"]:
@@ -78,41 +82,43 @@ class Several:
 
     def fit(
         self,
-        parts: Sequence[Part],
+        planned: Sequence[PlannedFit],
         done: dict[int, Posterior],
         keep: Callable[[], None],
         stage: str,
     ) -> dict[int, Posterior]:
         """The posterior of each part, by its number; fewer where the time was over."""
-        together = max(1, min(self.together, len(parts)))
+        together = max(1, min(self.fits_at_once, len(planned)))
 
         def work(number: int, alive: Callable[..., None]) -> Posterior:
-            waves = math.ceil((len(parts) - number) / together)
-            return self.single(parts[number], alive, self.deadline.share(waves))
+            waves = math.ceil((len(planned) - number) / together)
+            return self.fit_one(planned[number], alive, self.deadline.share(waves))
 
         return run_side_by_side(
             work,
-            len(parts),
+            len(planned),
             workers=together,
             done=done,
             finished=keep,
-            report=lambda count: self.report(stage, count, len(parts)),
+            report=lambda count: self.report(stage, count, len(planned)),
             enough=self.deadline.passed,
         )
 
-    def single(self, part: Part, alive: Callable[..., None], deadline: Deadline) -> Posterior:
+    def fit_one(
+        self, planned: PlannedFit, alive: Callable[..., None], deadline: Deadline
+    ) -> Posterior:
         """The posterior of one part, without its table and traces."""
         found = fit_problem(
-            part.problem(self.problem),
+            planned.problem(self.problem),
             self.method,
-            mechanism=part.specification.mechanism,
+            mechanism=planned.specification.mechanism,
             graph_weights=self.graph_weights,
             coarsen=self.coarsen,
-            seed=part.seed,
+            seed=planned.seed,
             report=alive,
             deadline=deadline,
         )
-        return slimmed(found, part.seed, on_scale=part.specification.margins == RAW)
+        return slimmed(found, planned.seed, on_scale=planned.specification.margins == RAW)
 
 
 def slimmed(posterior: Posterior, seed: int, *, on_scale: bool = True) -> Posterior:
@@ -139,8 +145,8 @@ def _condensed(graphs: GraphDistribution, seed: int) -> GraphDistribution:
 
 
 def mix(
-    several: Several,
-    parts: Sequence[Part],
+    batch: FitBatch,
+    planned: Sequence[PlannedFit],
     fits: dict[int, Posterior],
     *,
     identity: dict[str, Any],
@@ -162,44 +168,44 @@ def mix(
     facts = [fit.diagnostics for fit in found if fit.diagnostics is not None]
     names = {fact.mechanism for fact in facts}
     spread = graphs.spread()
-    rows = round(np.mean([len(parts[k].rows) for k in numbers]))
+    rows = round(np.mean([len(planned[k].rows) for k in numbers]))
     details = MixtureDetails(
         fits=len(found),
         bag_rows=rows,
-        specifications=tuple(_settings(parts[k], fits[k]) for k in numbers),
+        specifications=tuple(_settings(planned[k], fits[k]) for k in numbers),
         statuses=tuple(str(fact.status) for fact in facts),
         on_scale=len(scaled),
         largest_spread=float(spread.max()),
         spread=spread,
     )
     status = max((fact.status for fact in facts), key=SEVERITY.index)
-    cut = len(found) < len(parts)
+    cut = len(found) < len(planned)
     diagnostics = Diagnostics(
-        method=several.method.name,
+        method=batch.method.name,
         mechanism=names.pop() if len(names) == 1 else "mixture",
         status=Status.TIME if cut else status,
         seconds=seconds,
-        reasons=tuple(_reasons(facts, details, len(parts), because)),
-        settings=several.method.identity(),
+        reasons=tuple(_reasons(facts, details, len(planned), because)),
+        settings=batch.method.identity(),
         fingerprint=identity,
-        graph_weights=several.graph_weights,
+        graph_weights=batch.graph_weights,
         details=details,
     )
     return Posterior(
-        several.problem.data.names,
+        batch.problem.data.names,
         graphs,
         parameters,
         diagnostics=diagnostics,
-        problem=several.problem,
+        problem=batch.problem,
     )
 
 
-def _settings(part: Part, fit: Posterior) -> dict[str, Any]:
+def _settings(planned: PlannedFit, fit: Posterior) -> dict[str, Any]:
     return {
-        "margins": part.specification.margins,
+        "margins": planned.specification.margins,
         "mechanism": fit.mechanism,
-        "rows": len(part.rows),
-        "seed": part.seed,
+        "rows": len(planned.rows),
+        "seed": planned.seed,
     }
 
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from svidag.methods.base import Method
-from svidag.methods.mixing import Several
-from svidag.methods.specifications import MARGINS, MECHANISMS, RANK, RAW, Part, Specification
+from svidag.methods.mixing import FitBatch
+from svidag.methods.specifications import MARGINS, MECHANISMS, RANK, RAW, PlannedFit, Specification
 from svidag.posterior import Posterior
 from svidag.posterior.residuals import gaussian_p_value
 from svidag.posterior.sensitivity import SURE, Sensitivity
@@ -42,10 +42,10 @@ class Probe:
 
     change: str
     words: str
-    part: Part
+    planned: PlannedFit
 
 
-def probes(several: Several, first: Posterior) -> list[Probe]:
+def probes(batch: FitBatch, first: Posterior) -> list[Probe]:
     """Other margins; a resample; the simplest mechanism, if the evidence against it is in doubt.
 
     The simplest mechanism is no probe of a fit that leaves Gaussian residuals: such a fit has found
@@ -55,10 +55,10 @@ def probes(several: Several, first: Posterior) -> list[Probe]:
     """
     mechanism = first.mechanism
     assert mechanism is not None
-    n, seed = several.problem.data.n_rows, several.seed
+    n, seed = batch.problem.data.n_rows, batch.seed
     rng = generator(seed, Stream.PROBE_SEEDS)
     some = np.arange(n) if n <= PROBE_ROWS else np.sort(rng.choice(n, PROBE_ROWS, replace=False))
-    drawn = several.resample(min(n, PROBE_ROWS), FITS)
+    drawn = batch.resample(min(n, PROBE_ROWS), FITS)
     asked = [
         ("margins", "rank-Gaussian margins", Specification(RANK, mechanism), some),
         ("resample", "resampled rows", Specification(RAW, mechanism), drawn),
@@ -67,7 +67,7 @@ def probes(several: Several, first: Posterior) -> list[Probe]:
         simple = MECHANISMS[0]
         asked.append(("mechanism", f"{simple} mechanisms", Specification(RAW, simple), some))
     return [
-        Probe(change, words, Part(spec, rows, child_seed(seed, Stream.PROBE_SEEDS, k)))
+        Probe(change, words, PlannedFit(spec, rows, child_seed(seed, Stream.PROBE_SEEDS, k)))
         for k, (change, words, spec, rows) in enumerate(asked)
     ]
 
@@ -83,7 +83,7 @@ def _cheaper(method: Method) -> Method:
 
 
 def probe(
-    several: Several,
+    batch: FitBatch,
     first: Posterior,
     done: dict[int, Posterior],
     keep: Callable[[], None],
@@ -91,11 +91,11 @@ def probe(
     """Run the probes, as far as the time goes; none where no arrow is sure."""
     edges = first.graphs.edge_probabilities()
     none = Sensitivity(first.names, edges, (), (), np.zeros((0, *edges.shape)))
-    if not (edges > SURE).any() or several.deadline.passed():
+    if not (edges > SURE).any() or batch.deadline.passed():
         return none
-    asked = probes(several, first)
-    cheaper = dataclasses.replace(several, method=_cheaper(several.method))
-    found = cheaper.fit([one.part for one in asked], done, keep, "probing other models")
+    asked = probes(batch, first)
+    cheaper = dataclasses.replace(batch, method=_cheaper(batch.method))
+    found = cheaper.fit([one.planned for one in asked], done, keep, "probing other models")
     numbers = sorted(found)
     return dataclasses.replace(
         none,

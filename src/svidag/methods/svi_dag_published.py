@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from svidag.methods.base import Fitted, Method, Run, Support
+from svidag.methods.base import Method, MethodResult, Run, Support
 from svidag.posterior.diagnostics import Details, Level, Reason, diagnostic
 from svidag.problem import Problem
 from svidag.run.convergence import Plateau
@@ -86,7 +86,7 @@ class PublishedSVIDAG(PublishedSettings, Method):
         }
     )
 
-    def run(self, problem: Problem, run: Run) -> Fitted:
+    def run(self, problem: Problem, run: Run) -> MethodResult:
         """Run Algorithm 1 and take its guide for the posterior."""
         from svidag.run import loop
         from svidag.variational.fitted import GuideGraphs, NetworkParameters
@@ -112,7 +112,7 @@ class PublishedSVIDAG(PublishedSettings, Method):
         )
         networks = algorithm.complete(outcome.state.networks)
         details = _details(outcome)
-        return Fitted(
+        return MethodResult(
             GuideGraphs(networks, outcome.state.orders, algorithm.prior),
             NetworkParameters(networks, problem.scaling),
             "mlp",
