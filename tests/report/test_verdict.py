@@ -191,7 +191,7 @@ def test_unknown_origin_calls_for_care():
     assert found.level is Level.CAREFUL
     assert [reason.text.split(",")[0] for reason in found.reasons] == [
         "Nothing is recorded about how these graphs were computed.",
-        "The data are not at hand",
+        "This posterior does not carry its data",
     ]
 
 

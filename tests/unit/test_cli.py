@@ -265,7 +265,7 @@ def test_the_report_is_one_page(finished, tmp_path):
 
 
 def test_check_says_what_is_wrong_without_fitting(table, tmp_path):
-    assert "Nothing stands in the way" in done("check", table).output
+    assert "No problem was found" in done("check", table).output
     broken = tmp_path / "broken.csv"
     broken.write_text("a,b\n1,2\n1,\n3,4\n", encoding="utf-8")
     refused(2, "'b'", "check", broken)

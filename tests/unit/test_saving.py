@@ -30,10 +30,10 @@ from svidag.methods.svi_dag_published import GradientDiagnostics
 from svidag.posterior import DrawnGraphs, GraphDistribution, Posterior
 from svidag.posterior.diagnostics import Details, Diagnostics, Level, Reason
 from svidag.run.status import Status
-from svidag.variational.fitted import GuideGraphs, NetworkParameters
 from svidag.variational.order_guide import GaussianOrders
 from svidag.variational.published_algorithm import PublishedAlgorithm
 from svidag.variational.published_bound import Rows
+from svidag.variational.published_posterior import GuideGraphs, NetworkParameters
 from svidag.variational.settings import PublishedSettings
 
 NAMES = ("a b", "1", 'q"', "<script>")

@@ -74,9 +74,9 @@ def strongest_table(
         i, j = np.unravel_index(flat, values.shape)
         if values[i, j] < 0.005:
             break
-        figures = [f"{x:.3f}" for x in (values[i, j], values[j, i], decided[i, j])]
+        numbers = [f"{x:.3f}" for x in (values[i, j], values[j, i], decided[i, j])]
         marks = [] if known is None else [_mark(known, i, j)]
-        table.add_row(f"{names[i]} → {names[j]}", *figures, *marks)
+        table.add_row(f"{names[i]} → {names[j]}", *numbers, *marks)
     return table
 
 
@@ -106,7 +106,7 @@ def sensitivity_lines(posterior: Posterior) -> list[str]:
 
 
 def effect_table(effect: Effect) -> Table:
-    """A total effect in words and figures, one to a line."""
+    """A total effect as a table: one quantity to a line."""
     cause, other = effect.labels
     low, high = effect.interval
     rows = {

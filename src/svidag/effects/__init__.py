@@ -61,7 +61,7 @@ def total_effect(
     seed: int = 0,
     level: Any = 0.95,
 ) -> Effect:
-    """The posterior of a total effect; `Posterior.effect` is the door to it and says the rest.
+    """The posterior of a total effect; users call `Posterior.effect`, which documents it.
 
     Examples
     --------
@@ -106,7 +106,7 @@ def total_effect(
 
 
 def interventional(posterior: Posterior, do: Any, n: Any = 1000, seed: int = 0) -> pd.DataFrame:
-    """Rows from the interventional distribution; `Posterior.do` is the door to it.
+    """Rows from the interventional distribution; users call `Posterior.do`.
 
     Examples
     --------

@@ -36,13 +36,13 @@ TYPES: Mapping[str, str] = types.MappingProxyType(
         "exact structures": "svidag.exact.structures:ExactStructures",
         "orders": "svidag.samplers.sampled_graphs:SampledOrders",
         "visited graphs": "svidag.samplers.sampled_graphs:VisitedGraphs",
-        "guide": "svidag.variational.fitted:GuideGraphs",
+        "guide": "svidag.variational.published_posterior:GuideGraphs",
         "mixture": "svidag.posterior.mixture:MixtureGraphs",
         # Distributions over parameters.
         "linear": "svidag.mechanisms.linear_parameters:LinearParameters",
         "wide": "svidag.mechanisms.wide_parameters:WideParameters",
         "flexible": "svidag.mechanisms.flexible_parameters:FlexibleParameters",
-        "networks": "svidag.variational.fitted:NetworkParameters",
+        "networks": "svidag.variational.published_posterior:NetworkParameters",
         "mixture parameters": "svidag.posterior.mixture:MixtureParameters",
         # What these are made of.
         "parent weights": "svidag.exact.orders:ParentWeights",

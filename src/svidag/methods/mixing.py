@@ -67,7 +67,7 @@ class FitBatch:
     def plan_bags(
         self, choices: Sequence[Specification], count: int, rows: int
     ) -> list[PlannedFit]:
-        """Resamples of so many rows, with specifications in turn."""
+        """Plan `count` fits of resampled rows; they take the specifications one after another."""
         return [
             PlannedFit(
                 specification, self.resample(rows, k), child_seed(self.seed, Stream.FIT_SEEDS, k)
@@ -76,7 +76,7 @@ class FitBatch:
         ]
 
     def resample(self, rows: int, number: int) -> Int[np.ndarray, " rows"]:
-        """The rows of a resample; the number tells one from another."""
+        """The rows of resample `number`."""
         rng = generator(self.seed, Stream.RESAMPLES, number)
         return usable_resample(self.problem.data, self.groups, rows, rng)
 
@@ -87,7 +87,7 @@ class FitBatch:
         keep: Callable[[], None],
         stage: str,
     ) -> dict[int, Posterior]:
-        """The posterior of each part, by its number; fewer where the time was over."""
+        """The posterior of each planned fit, by its number; fewer if the time limit was reached."""
         together = max(1, min(self.fits_at_once, len(planned)))
 
         def work(number: int, alive: Callable[..., None]) -> Posterior:
@@ -107,7 +107,7 @@ class FitBatch:
     def fit_one(
         self, planned: PlannedFit, alive: Callable[..., None], deadline: Deadline
     ) -> Posterior:
-        """The posterior of one part, without its table and traces."""
+        """The posterior of one planned fit, without its table and traces."""
         found = fit_problem(
             planned.problem(self.problem),
             self.method,
@@ -215,21 +215,21 @@ def _reasons(
     what = f"A mixture of {details.fits} fits of {details.bag_rows:,} rows"
     reasons = [Reason(Level.CAREFUL if because else Level.TRUST, f"{what}{because}.")]
     if details.fits < wanted:
-        text = f"The time was over when {details.fits} of {wanted} fits were done."
+        text = f"The time limit was reached when {details.fits} of {wanted} fits were done."
         reasons.append(Reason(Level.CAREFUL, text))
     if details.on_scale < details.fits:
         reasons.append(
             Reason(
                 Level.TRUST,
                 f"Arrows are averaged over all fits; effects rest on the {details.on_scale} of "
-                f"them that saw the columns in the units of the table.",
+                f"them that used the columns in the units of the table.",
             )
         )
     for level in (Level.NOT, Level.CAREFUL):
         doubtful = [r for fact in facts for r in fact.reasons[:] if r.level is level]
         count = sum(any(r.level is level for r in fact.reasons) for fact in facts)
         if doubtful:
-            text = f"{count} of {details.fits} fits say of themselves: {doubtful[0].text}"
+            text = f"{count} of {details.fits} fits report: {doubtful[0].text}"
             # A few fits of many that fell short move a mean by little.
             reasons.append(Reason(level if 2 * count >= details.fits else Level.CAREFUL, text))
     return reasons

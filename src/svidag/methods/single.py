@@ -1,4 +1,4 @@
-"""One fit of one problem by one method: what every posterior and every part of a mixture is."""
+"""One fit of one problem by one method; a mixture consists of several of them."""
 
 from __future__ import annotations
 

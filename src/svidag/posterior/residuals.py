@@ -1,4 +1,4 @@
-"""What the mechanisms of a fit leave over, and whether that is Gaussian."""
+"""Residuals: what the mechanisms of a fit do not explain, and whether it is Gaussian."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from scipy.stats import chi2, kurtosis, skew
 from svidag.posterior.posterior import Posterior
 
 ROWS = 2000
-"""Rows looked at."""
+"""Rows of a table that are used at most."""
 FEWEST = 20
-"""Rows below which nothing can be said."""
+"""Rows that are needed to judge the shape of noise."""
 
 
 def residuals(posterior: Posterior) -> Float[np.ndarray, "N m"]:

@@ -103,8 +103,8 @@ def pairs(posterior: Posterior, classes: ClassProbabilities) -> list[Pair]:
     6
     """
     edges = posterior.edge_probabilities().to_numpy()
-    judge = _Judge.of(posterior, classes)
-    found = [judge.pair(i, j, edges) for i, j in _oriented(edges)]
+    evidence = _DirectionEvidence.of(posterior, classes)
+    found = [evidence.pair(i, j, edges) for i, j in _oriented(edges)]
     return sorted(found, key=lambda pair: -pair.adjacent)
 
 
@@ -115,24 +115,36 @@ def _oriented(edges: Float[np.ndarray, "m m"]) -> Iterator[tuple[int, int]]:
 
 
 @dataclass(frozen=True, eq=False)
-class _Judge:
-    """What compels directions: the classes, the smaller classes, and what made them smaller."""
+class _DirectionEvidence:
+    """What directions of arrows rest on.
+
+    Attributes
+    ----------
+    markov
+        The share of draws in whose equivalence class the arrow is compelled.
+    compelled
+        The same with hard knowledge and interventions, which make classes smaller.
+    known, intervened
+        Pairs whose direction follows from hard knowledge, and from interventions.
+    favoured_by
+        What a direction rests on that is probable but not decided.
+    """
 
     markov: Float[np.ndarray, "m m"]
     compelled: Float[np.ndarray, "m m"]
     known: Bool[np.ndarray, "m m"]
     intervened: Bool[np.ndarray, "m m"]
-    leaning: str
+    favoured_by: str
 
     @classmethod
-    def of(cls, posterior: Posterior, classes: ClassProbabilities) -> _Judge:
+    def of(cls, posterior: Posterior, classes: ClassProbabilities) -> _DirectionEvidence:
         markov = classes.directed.to_numpy()
-        known, intervened = _told(posterior.problem, len(markov))
-        told, compelled = known | intervened, markov
-        if told.any():
-            graphs = cpdags(posterior.sample(DRAWS), known_directions=told).astype(bool)
+        known, intervened = _known_directions(posterior.problem, len(markov))
+        directions, compelled = known | intervened, markov
+        if directions.any():
+            graphs = cpdags(posterior.sample(DRAWS), known_directions=directions).astype(bool)
             compelled = (graphs & ~graphs.swapaxes(1, 2)).mean(axis=0)
-        return cls(markov, compelled, known, intervened, _leaning(posterior))
+        return cls(markov, compelled, known, intervened, _favoured_by(posterior))
 
     def pair(self, i: int, j: int, edges: Float[np.ndarray, "m m"]) -> Pair:
         forward, backward = float(edges[i, j]), float(edges[j, i])
@@ -140,7 +152,7 @@ class _Judge:
         if enough > 0 and self.compelled[i, j] >= enough:
             direction, basis = Direction.DECIDED, self._basis(i, j, enough)
         elif enough > 0 and forward >= enough:
-            direction, basis = Direction.FAVOURED, self.leaning
+            direction, basis = Direction.FAVOURED, self.favoured_by
         else:
             direction, basis = Direction.OPEN, ""
         return Pair(i, j, forward, backward, float(self.compelled[i, j]), direction, basis)
@@ -153,21 +165,21 @@ class _Judge:
         return "interventions" if self.intervened[i, j] else "what follows from decided arrows"
 
 
-def _told(
+def _known_directions(
     problem: Problem | None, m: int
 ) -> tuple[Bool[np.ndarray, "m m"], Bool[np.ndarray, "m m"]]:
-    """Pairs whose direction hard knowledge, and whose direction interventions tell."""
+    """Pairs whose direction follows from hard knowledge, and from interventions."""
     if problem is None:
         return np.zeros((m, m), dtype=bool), np.zeros((m, m), dtype=bool)
     excluded = ~problem.prior.allowed & ~np.eye(m, dtype=bool)
     known = problem.prior.required | excluded
-    # A row in which exactly one of two was set from outside tells which way they are connected.
+    # A row in which exactly one of two was set from outside shows which way they are connected.
     _, group = row_groups(problem.data.intervened)
     return known | known.T, group[:, None] != group
 
 
-def _leaning(posterior: Posterior) -> str:
-    """What favours a direction that nothing decides."""
+def _favoured_by(posterior: Posterior) -> str:
+    """What a direction rests on that is probable but not decided."""
     if posterior.mechanism == "flexible":
         return "the shapes of relation and noise, and beliefs"
     if posterior.mechanism in ("nonlinear", "mlp"):

@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from svidag.report.content import Content, drawing
 from svidag.report.effects import LEVEL
-from svidag.report.figures import HEAT_STEPS, heat, percent, probability, short
+from svidag.report.number_format import HEAT_STEPS, heat, percent, probability, short
 
 SCRIPTS = ("graph.js", "focus.js", "tables.js", "effects.js", "main.js")
 STYLES = ("style.css",)
