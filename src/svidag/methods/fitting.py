@@ -1,4 +1,4 @@
-"""`svidag.fit`: the entry point of every method, and all that they have in common."""
+"""`svidag.fit`: checks the arguments, runs the method, and issues the warnings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from svidag.methods.bagging import MixtureCheckpoint, check_bags, fit_automatica
 from svidag.methods.base import Method, Support
 from svidag.methods.mixing import FitBatch
 from svidag.methods.registry import METHODS, find_method
-from svidag.methods.single import fit_problem
 from svidag.posterior import Posterior
 from svidag.posterior.diagnostics import Level
 from svidag.prior import Prior
@@ -81,7 +80,7 @@ def fit(
         fully.
     groups
         A column that names families, batches of a panel or other rows that belong together, or a
-        label for each row. It is no variable; resamples take whole groups.
+        label for each row. It is not a variable; resamples take whole groups.
     bags
         A number of fits: each is of a resampled table under its own specification (raw or
         rank-Gaussian margins, and the mechanisms in turn where the mechanism is left open), and the
@@ -154,25 +153,13 @@ def fit(
             problem, chosen, graph_weights, coarsen, seed, labels, workers, deadline, stages.report
         )
         if fits is None:
-            posterior = fit_problem(
-                problem,
-                chosen,
-                mechanism=mechanism,
-                graph_weights=graph_weights,
-                coarsen=coarsen,
-                seed=seed,
-                report=stages.report,
-                deadline=deadline,
-                checkpoint=state_file,
-                saved=saved,
-                identity=identity,
-            )
-        elif fits == "auto":
-            done = MixtureCheckpoint.load(state_file, saved)
-            posterior = fit_automatically(batch, bag_rows, done, saved, identity)
+            posterior = batch.fit_table(mechanism, state_file, saved, identity)
         else:
             done = MixtureCheckpoint.load(state_file, saved)
-            posterior = fit_bags(batch, mechanism, int(fits), bag_rows, done, identity)
+            if fits == "auto":
+                posterior = fit_automatically(batch, bag_rows, done, saved, identity)
+            else:
+                posterior = fit_bags(batch, mechanism, int(fits), bag_rows, done, identity)
     _warn(posterior)
     return posterior
 
@@ -275,7 +262,7 @@ def _require_rows(labels: np.ndarray | None, problem: Problem) -> None:
 
 
 def _resampled(fits: int | str, bag_rows: int | None, labels: np.ndarray | None) -> dict[str, Any]:
-    """What a mixture depends on beside what every fit does."""
+    """What a mixture depends on beyond what a single fit depends on."""
     groups = None if labels is None else hashlib.sha256(labels.tobytes()).hexdigest()
     return {"bags": fits, "bag_rows": bag_rows, "groups": groups}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,7 @@ from svidag.posterior.diagnostics import Diagnostics, Level, Reason
 from svidag.posterior.mixture import MixtureDetails, MixtureGraphs, MixtureParameters
 from svidag.problem import Problem
 from svidag.run import cores
+from svidag.run.checkpoint import Checkpoint, SavedState
 from svidag.run.deadline import Deadline
 from svidag.run.side_by_side import run_side_by_side
 from svidag.run.status import Status
@@ -47,7 +48,7 @@ SEVERITY = (
 
 @dataclass(frozen=True, eq=False)
 class FitBatch:
-    """What all fits of one problem share."""
+    """Fits of one problem by one method: what they share, and how they are run."""
 
     problem: Problem
     method: Method
@@ -102,6 +103,28 @@ class FitBatch:
             finished=keep,
             report=lambda count: self.report(stage, count, len(planned)),
             enough=self.deadline.passed,
+        )
+
+    def fit_table(
+        self,
+        mechanism: str,
+        checkpoint: Checkpoint,
+        saved: SavedState | None,
+        identity: Mapping[str, Any],
+    ) -> Posterior:
+        """The posterior of the whole table as it is, saved to a checkpoint on the way."""
+        return fit_problem(
+            self.problem,
+            self.method,
+            mechanism=mechanism,
+            graph_weights=self.graph_weights,
+            coarsen=self.coarsen,
+            seed=self.seed,
+            report=self.report,
+            deadline=self.deadline,
+            checkpoint=checkpoint,
+            saved=saved,
+            identity=identity,
         )
 
     def fit_one(

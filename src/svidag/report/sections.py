@@ -295,7 +295,7 @@ def model_dependence(posterior: Posterior) -> ModelDependence | None:
         details = facts.details
         remedy = (
             f"The posterior is the mean of {details.fits} fits of {details.bag_rows:,} resampled "
-            "rows each, all of the same weight; they differ in the transforms of columns and in the "
+            "rows each, all of the same weight; they differ in transforms of columns and in "
             "mechanisms."
         )
         if details.on_scale < details.fits:
