@@ -116,8 +116,8 @@ def test_every_chain_of_a_trace_has_a_line_on_one_scale(posterior):
 
 def test_provenance_names_seed_settings_and_checksum(posterior):
     fingerprint = {"svidag": "0.1", "seed": 7, "prior": "beef"}
-    told = with_facts(posterior, fingerprint=fingerprint, settings={"orders": 3})
-    rows = dict(sections.provenance(told))
+    reported = with_facts(posterior, fingerprint=fingerprint, settings={"orders": 3})
+    rows = dict(sections.provenance(reported))
     assert rows["Fitted by svidag"] == "0.1"
     assert rows["Seed"] == "7"
     assert rows["Data, SHA-256"] == posterior.problem.original_checksum

@@ -240,9 +240,9 @@ def test_effects_follow_the_chosen_cause(visit, contents):
     rows = page.locator("#effect-table tbody tr")
     for cause in (2, 7):
         page.select_option("#cause", str(cause))
-        told = {row.locator("bdi").text_content() for row in rows.all()}
+        reported = {row.locator("bdi").text_content() for row in rows.all()}
         moved = (found.zero[cause] < 0.99).nonzero()[0]
-        assert told == {names[j] for j in moved if j != cause}
+        assert reported == {names[j] for j in moved if j != cause}
         assert names[cause] in page.text_content("#effect-note")
     page.select_option("#focus", "4")
     assert page.input_value("#cause") == "4"

@@ -196,8 +196,8 @@ def test_an_interrupted_fit_says_how_it_goes_on(table, tmp_path, monkeypatch, sa
         raise KeyboardInterrupt
 
     monkeypatch.setattr(svidag, "fit", interrupted, raising=False)
-    told = "what was done is saved" if saved else "before there was anything to save"
-    refused(130, told, "fit", table, "-o", tmp_path / "my run")
+    message = "what was done is saved" if saved else "before there was anything to save"
+    refused(130, message, "fit", table, "-o", tmp_path / "my run")
     assert f"svidag fit '{tmp_path / 'my run'}'" in run("fit", tmp_path / "my run").stderr
     assert ("Going on" in run("fit", tmp_path / "my run").stderr) == saved
 

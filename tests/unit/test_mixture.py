@@ -127,7 +127,7 @@ def test_one_fit_has_no_spread(fits):
         ({"bags": True}, "bags must be"),
         ({"bags": 2, "bag_rows": 3}, "bag_rows must be"),
         ({"workers": 0}, "workers must be"),
-        ({"groups": "family"}, "is no column"),
+        ({"groups": "family"}, "is not a column"),
         ({"groups": [1, 2]}, "2 labels; expected 200"),
     ],
 )

@@ -57,7 +57,9 @@ def test_networks_show_how_many_parent_sets_they_scored():
     recorder = Recorder()
     method = dataclasses.replace(QUICK, units=6)
     svidag.fit(rows(), method=method, mechanism="nonlinear", progress=recorder)
-    scored = [done for title, _, told in recorder.stages if "scoring" in title for done in told]
+    scored = [
+        done for title, _, reported in recorder.stages if "scoring" in title for done in reported
+    ]
     assert scored == sorted(scored)
     assert 8 < scored[-1] <= 4 * 8
     swept = [stage for stage in recorder.stages if "searching with networks" in stage[0]]
@@ -87,9 +89,9 @@ def test_algorithm_1_shows_its_steps_with_the_bound():
     method = PublishedSVIDAG(iterations=5, chunk=2, **tiny)
     with pytest.warns(svidag.FitWarning, match="5 steps are too few"):
         svidag.fit(rows(), method=method, progress=recorder)
-    ((title, total, told),) = recorder.stages
+    ((title, total, reported),) = recorder.stages
     assert (title, total) == ("following the bound", 5)
-    assert told == [0, 2, 4, 5]
+    assert reported == [0, 2, 4, 5]
     assert {"ELBO", "edges"} <= recorder.metrics.keys()
 
 
@@ -97,9 +99,9 @@ def test_lines_count_up_where_the_end_is_not_known(capsys):
     lines = Lines(every=0.0)
     lines.open("scoring", 0, None)
     lines.update(1234, {})
-    told = capsys.readouterr().err
-    assert told.startswith("scoring: 1,234 ")
-    assert "left" not in told
+    reported = capsys.readouterr().err
+    assert reported.startswith("scoring: 1,234 ")
+    assert "left" not in reported
 
 
 def test_what_comes_before_the_first_step_does_not_count_in_the_speed(capsys, monkeypatch):

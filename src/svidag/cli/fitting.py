@@ -31,7 +31,7 @@ Interventions = Annotated[
     typer.Option(help="The column that names each row's intervention targets, empty for none."),
 ]
 Drop = Annotated[
-    list[str] | None, typer.Option(help="A column that is no variable; repeat for more.")
+    list[str] | None, typer.Option(help="A column that is not a variable; repeat for more.")
 ]
 Transform = Annotated[
     str | None, typer.Option(help="For every column before the fit: log or rank-gaussian.")

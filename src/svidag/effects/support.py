@@ -1,4 +1,4 @@
-"""Warnings about effect queries far outside the observed values, where only the model speaks."""
+"""Warnings about effect queries far outside the observed values."""
 
 from __future__ import annotations
 

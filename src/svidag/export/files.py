@@ -45,7 +45,7 @@ def write(
     name = path.suffix.lstrip(".").lower() if format is None else format
     if name not in FORMATS:
         source = f"the ending of {path.name!r}" if format is None else f"format {format!r}"
-        raise ValueError(f"{source} is no known format; there are {sorted(FORMATS)}")
+        raise ValueError(f"{source} is not a known format; there are {sorted(FORMATS)}")
     _require_names(posterior.names, name)
     content = FORMATS[name](posterior).encode()
     with replacing(path) as file:

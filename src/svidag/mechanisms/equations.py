@@ -75,7 +75,7 @@ class ParameterDistribution(abc.ABC):
     ) -> Equations:
         """Draw θ once for each graph, independently even where graphs are equal.
 
-        Where `nodes` are given, nobody will ask for the equations of others: they may be NaN.
+        If `nodes` are given, only their equations are needed; those of others may be NaN.
         """
 
     def log_likelihood(

@@ -30,8 +30,7 @@ MOST_PARENTS = 8
 """Parents chosen for a node at most."""
 
 SKETCH_FROM = 300
-"""Rows from which a smaller network, asked first, saves time."""
-
+"""Rows from which it saves time to score parent sets by a smaller network first."""
 
 FLEXIBLE_UNITS = 64
 """Hidden units of flexible mechanisms at most."""
@@ -62,7 +61,7 @@ class Integrated:
     scores
         The evidence of every node given any parents.
     sketch
-        A smaller network whose evidences are asked first, where that saves time.
+        A smaller network that scores parent sets first, where that saves time.
     margin
         By how much log evidence it was preferred, where it was chosen.
     weight

@@ -46,7 +46,7 @@ EXACT = Reason(
 SCREENED = Reason(
     Level.TRUST,
     "Every order is accounted for, nothing is sampled; possible parents that explain nothing in "
-    "two simpler regressions were weighed by these.",
+    "two simpler regressions were weighed by those regressions alone.",
 )
 
 
@@ -77,7 +77,7 @@ class OrderMCMC(ChainSettings, SearchSettings, Method):
         200, "Hidden units of a nonlinear mechanism; a flexible one has at most 64.", least=0
     )
     sketch_units: int = setting(
-        32, "Hidden units of the smaller network that is asked first.", least=0
+        32, "Hidden units of the smaller network that scores parent sets first.", least=0
     )
 
     def run(self, problem: Problem, run: Run) -> MethodResult:
@@ -107,7 +107,7 @@ class OrderMCMC(ChainSettings, SearchSettings, Method):
 
 
 def _affordable(problem: Problem) -> bool:
-    """Whether flexible mechanisms, which are fitted set by set, take seconds and not hours."""
+    """Whether the table is small enough for flexible mechanisms, which fit each set by itself."""
     rows, m = problem.data.values.shape
     return m <= MOST_FLEXIBLE and rows * m <= MOST_CELLS
 
