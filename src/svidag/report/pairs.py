@@ -73,11 +73,6 @@ class Pair:
         return min(1.0, self.forward + self.backward)
 
     @property
-    def strength(self) -> float:
-        """The probability of what is drawn: of the arrow, or of the link if it has no direction."""
-        return self.adjacent if self.direction is Direction.OPEN else self.forward
-
-    @property
     def status(self) -> Status:
         """What is known in all, with `SURE` as the cut."""
         if self.adjacent < 1 - SURE:
