@@ -11,6 +11,8 @@ from svidag.bench.clock import Clock
 from svidag.bench.rows import Store
 from svidag.cli import app
 
+pytestmark = pytest.mark.slow  # starts processes
+
 TOY = """
 import os, time
 import numpy as np

@@ -16,6 +16,8 @@ from svidag.cli.run_directory import RunDirectory
 from svidag.cli.tables import print_matrix
 from svidag.methods import METHODS
 
+pytestmark = pytest.mark.slow  # runs commands with whole fits
+
 QUICK = ("--mechanism", "linear", "--set", "orders=60", "--set", "burn_in=60", "--quiet")
 
 

@@ -108,7 +108,7 @@ def test_a_number_beyond_float64_is_named():
         (np.zeros((2, 2, 2)), None, "3 dimensions"),
         ({"a": [1]}, None, "data is a dict"),
         (None, None, "data is a NoneType"),
-        ([[1, 2], [3]], None, "no 2-d array"),
+        ([[1, 2], [3]], None, "not a 2-d array"),
         (np.zeros((2, 2)), ["a"], "expected 2 names"),
         (np.zeros((2, 2)), "ab", "expected 2 names"),
         (np.zeros((2, 2)), ["a", "a"], "more than one column named 'a'"),

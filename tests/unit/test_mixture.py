@@ -10,6 +10,8 @@ from svidag.graph import are_dags
 from svidag.posterior import DrawnGraphs
 from svidag.posterior.mixture import MixtureGraphs, MixtureParameters
 
+pytestmark = pytest.mark.slow  # runs whole fits
+
 EXAMPLE = svidag.datasets.synthetic(m=4, edges=4, n=200, seed=3)
 
 

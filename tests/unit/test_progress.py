@@ -37,6 +37,7 @@ class Recorder(Meter):
         pass
 
 
+@pytest.mark.slow
 def test_every_stage_is_shown_with_its_total_where_that_is_known():
     recorder = Recorder()
     svidag.fit(rows(), method=QUICK, mechanism="linear", progress=recorder)
@@ -53,6 +54,7 @@ def test_every_stage_is_shown_with_its_total_where_that_is_known():
     ]
 
 
+@pytest.mark.slow
 def test_networks_show_how_many_parent_sets_they_scored():
     recorder = Recorder()
     method = dataclasses.replace(QUICK, units=6)
@@ -72,6 +74,7 @@ def test_a_sum_over_all_orders_shows_its_one_stage():
     assert [stage[0] for stage in recorder.stages] == ["scoring all parent sets"]
 
 
+@pytest.mark.slow
 def test_a_guide_shows_its_training_and_its_rounds():
     recorder = Recorder()
     method = SVIDAG(guide="mean-field", chains=1, steps=4, rounds=6, check_every=2)
@@ -83,6 +86,7 @@ def test_a_guide_shows_its_training_and_its_rounds():
     assert recorder.stages[1][2] == [1, 2, 3, 4, 5, 6]
 
 
+@pytest.mark.slow
 def test_algorithm_1_shows_its_steps_with_the_bound():
     recorder = Recorder()
     tiny = {"blocks": 1, "width": 4, "hidden": (4,), "hyper": (4,), "particles": 2}
@@ -127,6 +131,7 @@ def test_bars_of_several_stages_stand_below_each_other():
     assert text.rindex("scoring") < text.rindex("moving")
 
 
+@pytest.mark.slow
 def test_silence_is_silent(capsys):
     svidag.fit(rows(), method=QUICK, mechanism="linear", progress=False)
     said = capsys.readouterr()

@@ -36,6 +36,8 @@ from svidag.variational.published_bound import Rows
 from svidag.variational.published_posterior import GuideGraphs, NetworkParameters
 from svidag.variational.settings import PublishedSettings
 
+pytestmark = pytest.mark.slow  # runs whole fits
+
 NAMES = ("a b", "1", 'q"', "<script>")
 PRIOR = svidag.Prior(p=0.4, beliefs={("1", 'q"'): 0.9}, required=[("<script>", "1")])
 

@@ -211,7 +211,8 @@ def _column(
     transform: str | None,
 ) -> Column:
     free = column[~intervened] if not intervened.all() else column
-    column = column.round(_decimals(float(free.std())))  # the way there and back leaves a trace
+    # Standardising and back leaves rounding errors.
+    column = column.round(_decimals(float(free.std())))
     count, _ = np.histogram(column, bins=BINS)
     bars = tuple((count / count.max()).round(3).tolist())
     return Column(
