@@ -103,10 +103,10 @@ def fit(
     bags: Annotated[
         str,
         typer.Option(
-            help="Fits of a mixture over resamples; 0: none; auto: where sure arrows do not "
-            "survive other models."
+            help="Fits of a mixture over resamples; 0: none; auto: where one fit does not explain "
+            "the table, or its sure arrows do not survive other models."
         ),
-    ] = "0",
+    ] = "auto",
     bag_rows: Annotated[
         int | None,
         typer.Option(help="Rows of each resample; by default all, with --bags auto fewer."),

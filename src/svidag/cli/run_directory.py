@@ -40,7 +40,7 @@ class Request:
     coarsen: float | None = None
     seed: int = 0
     groups: str | None = None
-    bags: int | str | None = None
+    bags: int | str | None = "auto"
     bag_rows: int | None = None
     minutes: float | None = None
     settings: dict[str, Any] = dataclasses.field(default_factory=dict)

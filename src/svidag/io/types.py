@@ -63,6 +63,7 @@ TYPES: Mapping[str, str] = types.MappingProxyType(
         "reason": "svidag.posterior.diagnostics:Reason",
         "structure weights": "svidag.posterior.diagnostics:StructureWeights",
         "sensitivity": "svidag.posterior.sensitivity:Sensitivity",
+        "fit check": "svidag.posterior.fit_check:FitCheck",
         "mixture diagnostics": "svidag.posterior.mixture:MixtureDetails",
         "search diagnostics": "svidag.methods.order_sampling:SearchDiagnostics",
         "guide diagnostics": "svidag.methods.svi_dag:GuideDiagnostics",

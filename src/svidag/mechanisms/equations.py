@@ -78,6 +78,14 @@ class ParameterDistribution(abc.ABC):
         If `nodes` are given, only their equations are needed; those of others may be NaN.
         """
 
+    def centre(
+        self,
+        graphs: UInt8[np.ndarray, "S m m"],
+        nodes: Bool[np.ndarray, "S m"] | None = None,
+    ) -> Equations:
+        """Equations with θ at the centre of its distribution, for residuals; else one draw."""
+        return self.draw(graphs, 0, nodes)
+
     def log_likelihood(
         self, graphs: UInt8[np.ndarray, "S m m"], rows: Float[np.ndarray, "N m"], seed: int
     ) -> Float[np.ndarray, "S N"]:

@@ -10,7 +10,13 @@ import numpy as np
 
 from svidag.methods.base import Method
 from svidag.methods.mixing import FitBatch, mix
-from svidag.methods.probing import FITS, mixed_specifications, probe, rows_of_a_bag
+from svidag.methods.probing import (
+    FITS,
+    check_and_probe,
+    mixed_specifications,
+    probe_all,
+    rows_of_a_bag,
+)
 from svidag.methods.registry import METHODS
 from svidag.methods.single import fit_problem
 from svidag.methods.specifications import MECHANISMS, specifications
@@ -110,7 +116,7 @@ def fit_automatically(
     saved: SavedState | None,
     identity: Any,
 ) -> Posterior:
-    """Fit all rows; if its sure arrows survive the probes it stands, else a mixture follows."""
+    """Fit all rows; it stands if it explains the table and survives the probes, else a mixture."""
     started = time.perf_counter()
     first = done.first
     if first is None:
@@ -131,15 +137,15 @@ def fit_automatically(
         done.keep()
     first = dataclasses.replace(first, problem=batch.problem)
     assert first.mechanism is not None
-    found = probe(batch, first, done.probes, done.keep)
+    found = check_and_probe(batch, first, done.probes, done.keep)
     posterior = first
-    if found.flipped.any() and not batch.deadline.passed():
+    if found.doubtful and not batch.deadline.passed():
         found = dataclasses.replace(found, mixed=True)
         n = batch.problem.data.n_rows
         rows = rows_of_a_bag(found, n) if bag_rows is None else min(bag_rows, n)
         planned = batch.plan_bags(mixed_specifications(found, first.mechanism), FITS, rows)
         fits = batch.fit(planned, done.fits, done.keep, "fit of the mixture")
-        because = f", because {found.sentence.rstrip('.')}"
+        because = f", because {found.reason}"
         posterior = mix(batch, planned, fits, identity=identity, seconds=0.0, because=because)
     done.checkpoint.write()
     return _with_sensitivity(posterior, found, time.perf_counter() - started)
@@ -160,11 +166,11 @@ def _judge(found: Sensitivity) -> list[Reason]:
     """How far the answer depends on the model; a mixture says so itself."""
     if found.mixed or not found.sure:
         return []
-    if not found.probes:
-        return [Reason(Level.CAREFUL, found.sentence)]
-    if found.flipped.any():
+    if found.doubtful:
         text = f"{found.sentence} A mixture of fits would say so: allow more `minutes`."
         return [Reason(Level.NOT, text)]
+    if not found.probes:
+        return [Reason(Level.CAREFUL, found.sentence)]
     return [Reason(Level.TRUST, found.sentence)]
 
 
@@ -188,4 +194,4 @@ def probe_posterior(posterior: Posterior) -> Sensitivity:
         Deadline(None),
         lambda *_: None,
     )
-    return probe(batch, posterior, {}, lambda: None)
+    return probe_all(batch, posterior)

@@ -41,7 +41,7 @@ def fit(
     graph_weights: str = "order",
     coarsen: float | None = None,
     groups: Any = None,
-    bags: int | str | None = None,
+    bags: int | str | None = "auto",
     bag_rows: int | None = None,
     minutes: float | None = None,
     workers: int | None = None,
@@ -84,13 +84,15 @@ def fit(
     bags
         A number of fits: each is of a resampled table under its own specification (raw or
         rank-Gaussian margins, and the mechanisms in turn where the mechanism is left open), and the
-        posterior is their mixture. None, the default, is one fit of the table. ``"auto"``, where
-        method and mechanism are left open too, fits all rows and probes whether its sure arrows
-        (above 0.95) survive other specifications; where they do not, a mixture of 16 fits follows,
-        of as few rows as the probes disagree. `Posterior.sensitivity` says what was found.
+        posterior is their mixture. None is one fit of the table, and so is ``"auto"``, the default,
+        where a method without mechanisms to choose from, or a mechanism, is asked for by name.
+        Elsewhere ``"auto"`` fits all rows and checks whether the fit explains the table and its
+        sure arrows (above 0.95) survive other specifications. Where not, a mixture of 16 fits
+        follows, each of the fewer rows the worse that is. `Posterior.sensitivity` says what was
+        found.
     bag_rows
         Rows of each resample; by default as many as the table has, and with ``bags="auto"`` by how
-        far the probes disagree.
+        bad the fit is.
     minutes
         When this time is over, the fit ends with what it has found; the diagnostics and the verdict
         of the report say what was cut short. By default there is no limit.
@@ -171,7 +173,7 @@ def check(
     standardise: bool = True,
     graph_weights: str = "order",
     coarsen: float | None = None,
-    bags: int | str | None = None,
+    bags: int | str | None = "auto",
     bag_rows: int | None = None,
     minutes: float | None = None,
     workers: int | None = None,

@@ -114,6 +114,11 @@ def integrate(
     return Integrated(mechanism, build.network(units), sketch, margin, weight)
 
 
+def flexible_mechanism(problem: Problem, seed: int) -> FlexibleMechanism:
+    """Flexible mechanisms of a problem, to compare graphs of different fits by."""
+    return _Builder(problem, FLEXIBLE_UNITS, 0, seed, 1.0).flexible()
+
+
 def choose(candidates: dict[str, FamilyScores], prior: EdgePrior) -> Choice:
     """Prefer the mechanism with the largest pseudo-evidence; the first wins ties."""
     evidence = {name: pseudo_evidence(scores, prior) for name, scores in candidates.items()}
