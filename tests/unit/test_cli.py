@@ -176,7 +176,9 @@ def test_an_unknown_method_is_told_with_the_nearest():
 
 @pytest.mark.parametrize("name", ["seed", "data", "method", "progress", "checkpoint"])
 def test_arguments_are_no_settings(table, tmp_path, name):
-    refused(2, "an argument of its own", "fit", table, "-o", tmp_path / "r", "--set", f"{name}=1")
+    refused(
+        2, "an argument of svidag.fit", "fit", table, "-o", tmp_path / "r", "--set", f"{name}=1"
+    )
 
 
 @pytest.mark.parametrize(("width", "numbered"), [(60, True), (200, False), (20, None)])
@@ -303,7 +305,7 @@ def test_dropped_columns_are_no_variables(table, tmp_path):
         ("did you mean 'order-mcmc'?", ("fit", "TABLE", "--method", "order-mcmd")),
         ("unknown setting 'orders'", ("fit", "TABLE", "--method", "exact", "--set", "orders=3")),
         ("graph_weights must be", ("fit", "TABLE", "--graph-weights", "both")),
-        ("no column", ("fit", "TABLE", "--interventions", "target")),
+        ("not a column", ("fit", "TABLE", "--interventions", "target")),
         ("holds no run", ("report", "nowhere")),
     ],
 )

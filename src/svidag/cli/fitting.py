@@ -285,7 +285,7 @@ def _setting(text: str) -> tuple[str, Any]:
         raise ValueError(f"--set takes name=value, for instance --set chains=8; got {text!r}")
     if name.strip() in inspect.signature(svidag.fit).parameters:
         raise ValueError(
-            f"--set {name.strip()}: that is an option of `svidag fit`, not a setting of a method"
+            f"--set {name.strip()}: that is an argument of svidag.fit, not a setting of a method"
         )
     try:
         return name.strip(), json.loads(value)

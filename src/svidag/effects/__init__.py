@@ -34,7 +34,7 @@ from svidag.effects.arguments import (
 )
 from svidag.effects.effect import Effect
 from svidag.effects.estimation import draw_effects, even_noise
-from svidag.effects.question import Question
+from svidag.effects.query import EffectQuery
 from svidag.effects.support import ExtrapolationWarning, cautions, observed_range, warn
 from svidag.posterior import Posterior
 from svidag.run.streams import Stream, generator
@@ -94,7 +94,7 @@ def total_effect(
     doubts = cautions(posterior.problem, asked)
     warn(doubts)
     draws, structure, error = draw_effects(
-        posterior, distribution, Question(x, y, change, fixed), n, seed
+        posterior, distribution, EffectQuery(x, y, change, fixed), n, seed
     )
     transforms = (None, None)
     if posterior.problem is not None:

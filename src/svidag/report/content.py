@@ -47,7 +47,7 @@ class Content:
 
     @property
     def shown_pairs(self) -> list[Pair]:
-        """Pairs worth a line."""
+        """Pairs that are likely enough to be listed and drawn."""
         return [pair for pair in self.pairs if pair.adjacent >= NEGLIGIBLE]
 
     @property

@@ -70,7 +70,7 @@ def run_side_by_side(
     waiting = [number for number in range(count) if number not in done]
     running: dict[Future[Any], int] = {}
     pool = ThreadPoolExecutor(workers)
-    # BLAS threads of each piece would fight over the cores, and so would pieces over the limit.
+    # Threads of BLAS in each task would compete for the cores. The limit is set once for all tasks.
     limits = ThreadpoolController().limit(limits=1, user_api="blas")
     try:
         while waiting or running:
