@@ -34,7 +34,7 @@ DECISIVE = 10.0
 """Log evidence by which a fit that passes its check must explain more than a probe, on the rows of
 the probe, for the probe's contradictions not to count."""
 
-ROWS = 100.0
+ROWS = 200.0
 """Rows of each fit where all sure arrows flip; where a share s of them does, it is this over s."""
 
 MISFIT_ROWS = 4.0
@@ -43,7 +43,7 @@ MISFIT_ROWS = 4.0
 An excess of δ is a misfit of about δ/2 log likelihood a row, so that these rows hold a misfit of
 two: less than what makes an arrow sure."""
 
-FEWEST, MOST = 100, 500
+FEWEST, MOST = 200, 500
 """Rows of each fit at least and at most: sixteen larger ones would take many times the fit."""
 
 
@@ -188,7 +188,7 @@ def rows_of_a_bag(found: Sensitivity, n: int) -> int:
 
     Log evidence is proportional to rows, that of a misfit as well as that of an effect. So evidence
     must shrink until what the misfit says is no longer sure: to 4/δ rows where the residuals of
-    two variables depend on each other by δ, and to 100/s rows where a share s of what N rows make
+    two variables depend on each other by δ, and to 200/s rows where a share s of what N rows make
     sure is otherwise under another model. Rows that are like their neighbours count for less.
 
     Examples
@@ -196,7 +196,7 @@ def rows_of_a_bag(found: Sensitivity, n: int) -> int:
     >>> fit, probe = np.zeros((2, 2)), np.zeros((2, 2))
     >>> fit[0, 1], probe[1, 0] = 0.99, 0.8
     >>> rows_of_a_bag(Sensitivity(("a", "b"), fit, ("margins",), ("ranks",), probe[None]), 1000)
-    100
+    200
     """
     rows, check = float(MOST), found.check
     if found.flipped.any():
