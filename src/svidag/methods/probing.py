@@ -37,11 +37,8 @@ the probe, for the probe's contradictions not to count."""
 ROWS = 200.0
 """Rows of each fit where all sure arrows flip; where a share s of them does, it is this over s."""
 
-MISFIT_ROWS = 4.0
-"""Rows of each fit where the check fails: this over the excess of dependence between residuals.
-
-An excess of δ is a misfit of about δ/2 log likelihood a row, so that these rows hold a misfit of
-two: less than what makes an arrow sure."""
+MISFIT_ROWS = 50.0
+"""Rows of each fit where the check fails: this over the excess of dependence between residuals."""
 
 FEWEST, MOST = 200, 500
 """Rows of each fit at least and at most: sixteen larger ones would take many times the fit."""
@@ -187,7 +184,7 @@ def rows_of_a_bag(found: Sensitivity, n: int) -> int:
     """How many rows each fit of the mixture sees, within FEWEST and MOST.
 
     Log evidence is proportional to rows, that of a misfit as well as that of an effect. So evidence
-    must shrink until what the misfit says is no longer sure: to 4/δ rows where the residuals of
+    must shrink until what the misfit says is no longer sure: to 50/δ rows where the residuals of
     two variables depend on each other by δ, and to 200/s rows where a share s of what N rows make
     sure is otherwise under another model. Rows that are like their neighbours count for less.
 
