@@ -30,9 +30,10 @@ FITS = 16
 PROBE_ROWS = 1000
 """Rows of a probe at most: it is to find out whether arrows flip, not how sure they are."""
 
-DECISIVE = 10.0
+DECISIVE = 60.0
 """Log evidence by which a fit that passes its check must explain more than a probe, on the rows of
-the probe, for the probe's contradictions not to count."""
+the probe, for the probe's contradictions not to count. The check overlooks a misfit of about 20 in
+a pair of variables, however many rows there are: less than a few times that decides nothing."""
 
 ROWS = 200.0
 """Rows of each fit where all sure arrows flip; where a share s of them does, it is this over s."""
