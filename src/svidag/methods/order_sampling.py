@@ -64,6 +64,9 @@ MANY_SWEEPS = 25
 MOST_THIN = 100
 """Sweeps between kept orders at most."""
 
+BURN_IN = 8
+"""Burn-in takes as long as this many kept orders at least, if their distance is not set."""
+
 MEAN_SHARE = 0.04
 """Expected mean error of edge probabilities at which chains may end, as a share of `agreement`.
 Four chains tell their own error only up to a factor of two or three."""
@@ -308,14 +311,15 @@ def thin_by_default(m: int) -> int:
 def _schedule(problem: Problem, settings: ChainSettings) -> Schedule:
     rows, m = problem.data.values.shape
     flattest, levels = ladder(rows, m, settings.flattest, settings.levels)
+    thin = settings.thin or thin_by_default(m)
     return Schedule(
         chains=settings.chains,
         levels=levels,
         flattest=flattest,
-        burn_in=settings.burn_in,
+        burn_in=settings.burn_in if settings.thin else max(settings.burn_in, BURN_IN * thin),
         orders=settings.orders,
         look=settings.look,
-        thin=settings.thin or thin_by_default(m),
+        thin=thin,
         stopping_rule=settings.rule,
         moves=settings.moves,
     )

@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Float, Int
 
+from svidag.graph.extension import draw_linear_extensions
+from svidag.run.streams import Stream, generator
 from svidag.samplers.order_chains import OrderChains
 from svidag.scores import ParentSets, ScoreTables, evidence, shares
 from svidag.scores import parent_sets as collections
@@ -122,16 +124,23 @@ def join_halves(grower: Grower, halves: list[Half]) -> ParentSetTables:
 
 
 def list_all_sets(grower: Grower, report: Report) -> ParentSetTables | None:
-    """Tables of all parent sets, and a good order from each half; None where they are too many."""
+    """Tables of all parent sets; None where they are too many.
+
+    Chains begin at a good order from each half and, so that their agreement means more, at a
+    random one.
+    """
     tables = collections.all_tables(grower.exactly)
     if tables is None:
         return None
     halves = grower.search(range(HALVES), grower.settings.searches, report)
     weights = [tables.log_evidence(half.drawn).max() for half in halves]
+    rng = generator(grower.seed, Stream.CHAIN_STARTS, HALVES)
+    random = draw_linear_extensions(grower.prior.required, HALVES, rng)
+    starts = [(half.orders[:, -1], random[[k]]) for k, half in enumerate(halves)]
     return ParentSetTables(
         tables,
         halves[0].sets.joined(halves[1].sets),
-        np.concatenate([half.orders[:, -1] for half in halves]),
+        np.concatenate([order for pair in starts for order in pair]),
         rounds=(),
         growth_ended=True,
         left_out=0.0,
