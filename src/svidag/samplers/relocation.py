@@ -36,8 +36,8 @@ MOVES = ("relocation", "swap", "none")
 RELOCATION, SWAP, NONE = range(3)
 
 EXCHANGES = 3
-"""Exchanges tried in a sweep: two thirds of the moves that reach a given precision are enough,
-measured on dense graphs with twelve variables."""
+"""Exchanges tried in a sweep. Three instead of one: time times variance of edge probabilities was
+0.80 to 0.83 of that with one, on three dense graphs with twelve variables."""
 
 NEGLIGIBLE = 40.0  # nats below the best place at which a place is never taken
 
