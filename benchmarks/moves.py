@@ -56,18 +56,25 @@ def tables(m: int, edges: int) -> tuple[Any, Any, Schedule, np.ndarray]:
 class _Both(order_chains._Ladder):
     """A ladder whose sweeps are relocations first and then swaps of neighbours, half and half."""
 
-    def _advance(self, c: int, replicas: np.ndarray, rng: np.random.Generator, steps: int) -> Any:
+    def _advance(
+        self,
+        c: int,
+        replicas: np.ndarray,
+        powers: np.ndarray,
+        rng: np.random.Generator,
+        steps: int,
+    ) -> Any:
         s, (levels, m) = self._schedule, replicas.shape
         orders = np.empty((steps, m), dtype=np.int64)
         edges, moved = np.zeros((m, m)), np.zeros(1, dtype=np.int64)
         exchanged = np.zeros(levels, dtype=np.int64)
-        room = self._compiled[c].room()
+        room = self._compiled[c].work_space()
         for step in range(steps):
             for kind in (relocate.RELOCATION, relocate.SWAP):
                 uniforms = rng.random((s.thin // 2, levels, m, 2))
-                swaps = rng.random((s.thin // 2, levels))
+                swaps = rng.random((s.thin // 2, relocate.EXCHANGES, levels))
                 relocate.sweep(
-                    kind, replicas, self._compiled[c], s.powers, uniforms, swaps,
+                    kind, replicas, self._compiled[c], powers, uniforms, swaps,
                     edges, moved, exchanged, room,
                 )  # fmt: skip
             orders[step] = replicas[-1]

@@ -21,8 +21,15 @@ from svidag.run.deadline import Deadline
 from svidag.run.status import Status
 from svidag.samplers.order_chains import run_chains
 from svidag.scores import ParentSets, Shares, Weigher, shares
+from svidag.scores.parent_sets import all_tables, holds_all
 from svidag.search.growth import missing_share
-from svidag.search.halves import chain_starts, grow_halves, join_halves, search_outside_tables
+from svidag.search.halves import (
+    chain_starts,
+    grow_halves,
+    join_halves,
+    list_all_sets,
+    search_outside_tables,
+)
 
 
 def silent(*_):
@@ -104,6 +111,43 @@ def test_complete_tables_are_left_alone_and_trusted():
     assert looked.searches_agree
     assert looked.outside <= 0.05
     assert case.outcome(looked, chains) == (Status.CONVERGED, Level.TRUST)
+
+
+def test_where_all_parent_sets_fit_tables_hold_all_of_them():
+    case = grown()
+    made = list_all_sets(case.grower, silent)
+    assert made is not None
+    assert holds_all(made.tables, case.problem.prior)
+    assert len(made.tables.masks) == 8 * 2**7
+    assert not holds_all(case.without(*case.strong[0]).tables, case.problem.prior)
+    chains = case.chains(made)
+    assert case.error(chains.edges.mean(axis=0)) <= 0.05
+    looked, more = search_outside_tables(case.grower, made, chains, silent)
+    assert more is None
+    assert case.outcome(looked, chains) == (Status.CONVERGED, Level.TRUST)
+
+
+def test_better_orders_than_those_of_the_chains_are_noticed():
+    case = grown()
+    made = list_all_sets(case.grower, silent)
+    chains = case.chains(made)
+    worse = dataclasses.replace(chains, log_evidence=chains.log_evidence - 50.0)
+    looked, more = search_outside_tables(case.grower, made, worse, silent)
+    assert more is not None
+    assert not looked.searches_agree
+
+
+def test_tables_of_all_sets_obey_hard_knowledge():
+    names = tuple(f"x{k}" for k in range(1, 9))
+    prior = svidag.Prior(required=[("x1", "x2")], forbidden=[("x3", "x2")]).bind(names)
+    weigher = Weigher(grown().mechanism.scores, prior)
+    tables = all_tables(weigher)
+    assert holds_all(tables, prior)
+    listed = tables.nodes[1].members(8)
+    assert len(listed) == 2**5
+    assert listed[:, 0].all()
+    assert not listed[:, 2].any()
+    assert tables.nodes[1].weights == pytest.approx(weigher.weigh(np.ones(32, int), listed))
 
 
 @pytest.mark.parametrize("which", range(3))

@@ -11,7 +11,7 @@ from svidag.mechanisms.linear import LinearGaussian
 from svidag.prior import Prior
 from svidag.run.convergence import Agreement, effective_size, half_disagreement
 from svidag.samplers import relocation as relocate
-from svidag.samplers.order_chains import Schedule, draw_graphs, run_chains
+from svidag.samplers.order_chains import Schedule, draw_graphs, run_chains, spaced
 from svidag.scores import NodeTable, ScoreTables
 from svidag.scores.lookup import compiled_tables
 
@@ -224,6 +224,25 @@ def test_exchanges_carry_a_chain_between_modes_that_moves_alone_do_not_cross():
     crossings = np.abs(np.diff((stuck.orders == forward).all(axis=2).astype(int), axis=1)).sum()
     assert crossings == 0
     assert (free.exchanged > 0.05).all()
+
+
+def test_burn_in_spaces_powers_so_that_neighbours_exchange_equally_often():
+    model = LinearGaussian.from_values(sample(n=400, m=6, seed=2))
+    beliefs = Prior(p=0.4).bind("abcdef")
+    tables = complete_tables(model, beliefs)
+    ladder = Schedule(chains=4, levels=5, flattest=0.005, orders=500, stopping_rule=NEVER)
+    plain = run_chains(tables, beliefs, replace(ladder, burn_in=0), seed=0)
+    tuned = run_chains(tables, beliefs, replace(ladder, burn_in=400), seed=0)
+    assert plain.powers == pytest.approx(ladder.powers)
+    assert tuned.powers[[0, -1]] == pytest.approx([0.005, 1.0])
+    assert (np.diff(tuned.powers) > 0).all()
+    assert np.ptp(tuned.exchanged) < 0.5 * np.ptp(plain.exchanged)
+
+
+def test_powers_with_equal_exchanges_stay():
+    powers = np.geomspace(0.1, 1.0, 5)
+    assert spaced(powers, np.full(4, 0.4)) == pytest.approx(powers)
+    assert spaced(powers, np.zeros(4)) == pytest.approx(powers)
 
 
 def tables_of_sums(nodes):

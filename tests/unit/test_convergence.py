@@ -10,6 +10,7 @@ from svidag.run.convergence import (
     effective_count,
     effective_size,
     half_disagreement,
+    mean_error,
 )
 
 
@@ -68,3 +69,24 @@ def test_effective_count():
     assert effective_count(np.array([[1, 0]] * 3 + [[0, 1]])) == pytest.approx(
         1 / (9 / 16 + 1 / 16)
     )
+
+
+def test_the_mean_error_is_that_of_independent_chains():
+    """Averages over four chains against the probabilities that the chains vary about."""
+    rng = np.random.default_rng(0)
+    truth = rng.random((40, 40))
+    scale = 0.1 * rng.random((40, 40))
+    edges = truth + scale * rng.standard_normal((4, 40, 40))
+    off = ~np.eye(40, dtype=bool)
+    error = np.abs(edges.mean(axis=0) - truth)[off].mean()
+    assert mean_error(edges) == pytest.approx(error, rel=0.1)
+    assert np.isnan(mean_error(edges[:1]))
+
+
+def test_chains_with_a_large_mean_error_do_not_end():
+    white = np.random.default_rng(1).standard_normal((4, 500))
+    edges = 0.5 + 0.004 * np.random.default_rng(2).standard_normal((4, 5, 5))
+    assert half_disagreement(edges) < 0.03
+    assert Agreement(0.03, 400.0).reached(edges, white)
+    assert not Agreement(0.03, 400.0, 0.0012).reached(edges, white)
+    assert Agreement(0.03, 400.0, 0.0012).reached(0.1 * edges, white)

@@ -45,6 +45,7 @@ from svidag.search.halves import (
     chain_starts,
     grow_halves,
     join_halves,
+    list_all_sets,
     search_outside_tables,
 )
 
@@ -56,6 +57,19 @@ MANY = 30
 
 OMITTED_SHARE = (0.02, 0.1)
 """`omitted_share` of a problem with that many variables."""
+
+MANY_SWEEPS = 25
+"""Variables below which there are more sweeps between kept orders, at most `MOST_THIN`."""
+
+MOST_THIN = 100
+"""Sweeps between kept orders at most."""
+
+BURN_IN = 8
+"""Burn-in takes as long as this many kept orders at least, if their distance is not set."""
+
+MEAN_SHARE = 0.04
+"""Expected mean error of edge probabilities at which chains may end, as a share of `agreement`.
+Four chains tell their own error only up to a factor of two or three."""
 
 LOOKS = 2
 """How often fresh searches look outside the tables; between them chains may begin again."""
@@ -95,7 +109,9 @@ class ChainSettings(Settings):
     look: int = setting(
         Schedule.look, "Orders kept from each chain between two checks of agreement.", least=1
     )
-    thin: int = setting(Schedule.thin, "Sweeps from one kept order to the next.", least=1)
+    thin: int | None = setting(
+        None, "Sweeps from one kept order to the next; by default from variables.", least=1
+    )
     agreement: float = setting(
         Agreement.tolerance,
         "Chains may end when halves of them differ by less than this on every arrow.",
@@ -114,7 +130,8 @@ class ChainSettings(Settings):
     @property
     def rule(self) -> Agreement:
         """When chains may end before their budget does."""
-        return Agreement(float(self.agreement), float(self.effective_orders))
+        tolerance = float(self.agreement)
+        return Agreement(tolerance, float(self.effective_orders), MEAN_SHARE * tolerance)
 
 
 @dataclass(frozen=True)
@@ -280,17 +297,29 @@ def duration(seconds: float) -> str:
     return f"{np.ceil(seconds / 60):.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
+def thin_by_default(m: int) -> int:
+    """Sweeps between kept orders: more where variables are few, since a sweep takes m² look-ups.
+
+    Examples
+    --------
+    >>> thin_by_default(8), thin_by_default(12), thin_by_default(18), thin_by_default(25)
+    (100, 90, 26, 10)
+    """
+    return int(np.clip(Schedule.thin * (MANY_SWEEPS / m) ** 3, Schedule.thin, MOST_THIN))
+
+
 def _schedule(problem: Problem, settings: ChainSettings) -> Schedule:
     rows, m = problem.data.values.shape
     flattest, levels = ladder(rows, m, settings.flattest, settings.levels)
+    thin = settings.thin or thin_by_default(m)
     return Schedule(
         chains=settings.chains,
         levels=levels,
         flattest=flattest,
-        burn_in=settings.burn_in,
+        burn_in=settings.burn_in if settings.thin else max(settings.burn_in, BURN_IN * thin),
         orders=settings.orders,
         look=settings.look,
-        thin=settings.thin,
+        thin=thin,
         stopping_rule=settings.rule,
         moves=settings.moves,
     )
@@ -354,14 +383,16 @@ def _grower(sampling: _Sampling) -> Grower:
 
 
 def _tabulate(sampling: _Sampling, grower: Grower) -> ParentSetTables:
-    resumed = sampling.run.resumed("halves")
-    halves = grow_halves(
-        grower,
-        report=sampling.run.report,
-        keep=lambda halves: sampling.keep("halves", halves=halves),
-        resumed=None if resumed is None else resumed["halves"],
-    )
-    made = join_halves(grower, halves)
+    made = list_all_sets(grower, sampling.run.report)
+    if made is None:
+        resumed = sampling.run.resumed("halves")
+        halves = grow_halves(
+            grower,
+            report=sampling.run.report,
+            keep=lambda halves: sampling.keep("halves", halves=halves),
+            resumed=None if resumed is None else resumed["halves"],
+        )
+        made = join_halves(grower, halves)
     sampling.keep("tables", tables=made)
     return made
 

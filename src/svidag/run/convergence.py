@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -21,15 +22,18 @@ class Agreement:
         The largest `half_disagreement` at which chains may end; 0 never ends them.
     effective
         The least `effective_size` of log p(D | order), all chains together.
+    mean_error
+        The largest `mean_error` of edge probabilities at which chains may end.
     """
 
     tolerance: float = 0.03
     effective: float = 400.0
+    mean_error: float = 1.0
 
     def reached(
         self, edges: Float[np.ndarray, "chains m m"], trace: Float[np.ndarray, "chains S"]
     ) -> bool:
-        """Whether both conditions hold.
+        """Whether all conditions hold.
 
         Examples
         --------
@@ -38,7 +42,11 @@ class Agreement:
         >>> Agreement().reached(alike, trace), Agreement(tolerance=0.0).reached(alike, trace)
         (True, False)
         """
-        return half_disagreement(edges) < self.tolerance and effective_size(trace) >= self.effective
+        return (
+            half_disagreement(edges) < self.tolerance
+            and mean_error(edges) <= self.mean_error
+            and effective_size(trace) >= self.effective
+        )
 
 
 @dataclass(frozen=True)
@@ -100,6 +108,30 @@ def half_disagreement(edges: Float[np.ndarray, "chains m m"]) -> float:
     pooled = [edges[g::groups].mean(axis=0) for g in range(groups)]
     ranked = np.sort(pooled, axis=0)
     return float((ranked[-half:].mean(axis=0) - ranked[:half].mean(axis=0)).max())
+
+
+def mean_error(edges: Float[np.ndarray, "chains m m"]) -> float:
+    """The mean error of the chains' average edge probabilities that their differences let expect.
+
+    With s the standard deviation of an edge's probability over C independent chains, its mean over
+    them has the standard error s/√C and, being nearly normal, the mean error √(2/π) s/√C. This is
+    averaged over all pairs of variables. Not a number for a single chain.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> edges = 0.3 + 0.1 * np.random.default_rng(0).standard_normal((4, 50, 50))
+    >>> round(mean_error(edges), 2)  # of four chains with a standard deviation of 0.1
+    0.04
+    """
+    C, m, _ = edges.shape
+    if C < 2 or m < 2:
+        return float("nan")
+    # A standard deviation from C values is too small on average, by this factor.
+    bias = math.sqrt(2 / (C - 1)) * math.exp(math.lgamma(C / 2) - math.lgamma((C - 1) / 2))
+    spread = edges.std(axis=0, ddof=1) / bias
+    pairs = m * (m - 1)
+    return float(np.sqrt(2 / np.pi / C) * (spread.sum() - np.trace(spread)) / pairs)
 
 
 def effective_size(trace: Float[np.ndarray, "chains S"]) -> float:

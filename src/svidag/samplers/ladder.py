@@ -11,6 +11,10 @@ FREE_ROWS = 30.0
 freely."""
 
 
+FEW = 25
+"""Fewer variables than this have as many replicas as this many; there they take little time."""
+
+
 def ladder(
     rows: int, m: int, flattest: float | None = None, levels: int | None = None
 ) -> tuple[float, int]:
@@ -30,5 +34,5 @@ def ladder(
     if levels is None:
         # The spread of log p(D | order) grows with √m; with this many levels, about a third of the
         # exchanges between neighbours are accepted.
-        levels = 1 + math.ceil(-math.log(flattest) * math.sqrt(m) / 3)
+        levels = 1 + math.ceil(-math.log(flattest) * math.sqrt(max(m, FEW)) / 3)
     return float(flattest), levels

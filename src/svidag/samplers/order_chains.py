@@ -29,9 +29,12 @@ from svidag.run.chains import run_segments
 from svidag.run.convergence import Agreement
 from svidag.run.streams import Stream, generator
 from svidag.samplers import relocation as relocate
-from svidag.samplers.relocation import MOVES
+from svidag.samplers.relocation import EXCHANGES, MOVES
 from svidag.scores import ScoreTables
 from svidag.scores.lookup import compiled_tables, draw_sets
+
+ADAPTATIONS = 3  # times that powers are spaced anew in burn-in
+LEAST_REJECTED = 0.02  # share of exchanges that counts as rejected at least
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,8 @@ class Schedule:
     chains
         Independent chains, each from its own random orders.
     levels, flattest
-        Replicas of a chain, and the power of the target at the first; powers rise geometrically.
+        Replicas of a chain, and the power of the target at the first. Powers rise geometrically
+        until burn-in has spaced them so that all neighbours exchange equally often.
     burn_in
         Sweeps thrown away.
     orders
@@ -83,7 +87,7 @@ class Schedule:
 
     @property
     def powers(self) -> Float[np.ndarray, " levels"]:
-        """The power of p(D | order) at each level."""
+        """The power of p(D | order) at each level when burn-in begins."""
         return self.power * power_ladder(self.levels, self.flattest)
 
     @property
@@ -110,6 +114,8 @@ class OrderChains:
         How many exchanges each pair of neighbouring levels made.
     replicas
         The present orders of all levels.
+    powers
+        The power of p(D | order) at each level.
     sweeps
         Sweeps of each chain since burn-in.
     """
@@ -120,6 +126,7 @@ class OrderChains:
     moves: Int[np.ndarray, " chains"]
     exchanges: Int[np.ndarray, "chains levels"]
     replicas: Int[np.ndarray, "chains levels m"]
+    powers: Float[np.ndarray, " levels"]
     sweeps: int
 
     @property
@@ -140,7 +147,7 @@ class OrderChains:
     @property
     def exchanged(self) -> Float[np.ndarray, " pairs"]:
         """The share of exchanges accepted between neighbouring levels, flattest first."""
-        return 2 * self.exchanges.mean(axis=0)[:-1] / max(self.sweeps, 1)
+        return 2 * self.exchanges.mean(axis=0)[:-1] / max(self.sweeps * EXCHANGES, 1)
 
     def followed_by(self, later: OrderChains) -> OrderChains:
         """Both together, as one run."""
@@ -151,6 +158,7 @@ class OrderChains:
             self.moves + later.moves,
             self.exchanges + later.exchanges,
             later.replicas,
+            later.powers,
             self.sweeps + later.sweeps,
         )
 
@@ -207,6 +215,23 @@ def run_chains(
         keep=keep,
         expired=stop,
     )
+
+
+def spaced(
+    powers: Float[np.ndarray, " levels"], exchanged: Float[np.ndarray, " pairs"]
+) -> Float[np.ndarray, " levels"]:
+    """Powers between the same ends at which all neighbours reject exchanges equally often.
+
+    The share of rejected exchanges adds up along the ladder and is interpolated in log τ.
+
+    Examples
+    --------
+    >>> spaced(np.array([0.01, 0.1, 1.0]), np.array([1.0, 0.1])).round(2).tolist()
+    [0.01, 0.31, 1.0]
+    """
+    rejected = np.cumsum([0.0, *np.clip(1 - exchanged, LEAST_REJECTED, 1.0)])
+    found = np.exp(np.interp(np.linspace(0, rejected[-1], len(powers)), rejected, np.log(powers)))
+    return np.concatenate([powers[:1], found[1:-1], powers[-1:]])
 
 
 def draw_graphs(
@@ -272,33 +297,43 @@ class _Ladder:
             np.zeros(s.chains, dtype=np.int64),
             np.zeros((s.chains, s.levels), dtype=np.int64),
             replicas.reshape(s.chains, s.levels, m).astype(np.int64),
+            s.powers,
             0,
         )
-        if s.burn_in == 0:
-            return blank
         steps = -(-s.burn_in // s.thin)
-        return replace(blank, replicas=self._parallel(blank, 0, steps).replicas)
+        stages = ADAPTATIONS + 1 if s.levels > 2 and steps > ADAPTATIONS else 1
+        for stage in range(stages if steps else 0):
+            length = steps * (stage + 1) // stages - steps * stage // stages
+            done = self._parallel(blank, (0, stage), length)
+            powers = done.powers if stage == stages - 1 else spaced(done.powers, done.exchanged)
+            blank = replace(blank, replicas=done.replicas, powers=powers)
+        return blank
 
     def segment(self, chains: OrderChains) -> OrderChains:
         """What the next segment of every chain collects."""
         s, kept = self._schedule, chains.length
         self._done[:] = s.burn_in + chains.sweeps
-        return self._parallel(chains, 1 + kept // s.look, min(s.look, s.orders - kept))
+        return self._parallel(chains, (1 + kept // s.look,), min(s.look, s.orders - kept))
 
-    def _parallel(self, chains: OrderChains, number: int, steps: int) -> OrderChains:
+    def _parallel(self, chains: OrderChains, number: tuple[int, ...], steps: int) -> OrderChains:
         """Every chain `steps` orders further, as many chains at once as there are cores."""
 
         def single(c: int) -> tuple[Any, ...]:
-            rng = generator(self._seed, Stream.CHAIN_SEGMENTS, *self._parts, c, number)
-            return self._advance(c, chains.replicas[c].copy(), rng, steps)
+            rng = generator(self._seed, Stream.CHAIN_SEGMENTS, *self._parts, c, *number)
+            return self._advance(c, chains.replicas[c].copy(), chains.powers, rng, steps)
 
         with ThreadPoolExecutor(cores.usable()) as pool:
             parts = list(pool.map(single, range(self._schedule.chains)))
         stacked = (np.stack(part) for part in zip(*parts, strict=True))
-        return OrderChains(*stacked, sweeps=steps * self._schedule.thin)
+        return OrderChains(*stacked, powers=chains.powers, sweeps=steps * self._schedule.thin)
 
     def _advance(
-        self, c: int, replicas: np.ndarray, rng: np.random.Generator, steps: int
+        self,
+        c: int,
+        replicas: np.ndarray,
+        powers: np.ndarray,
+        rng: np.random.Generator,
+        steps: int,
     ) -> tuple[Any, ...]:
         s, (levels, m) = self._schedule, replicas.shape
         orders = np.empty((steps, m), dtype=np.int64)
@@ -306,12 +341,13 @@ class _Ladder:
         exchanged = np.zeros(levels, dtype=np.int64)
         room = self._compiled[c].work_space()
         for step in range(steps):
-            uniforms, swaps = rng.random((s.thin, levels, m, 2)), rng.random((s.thin, levels))
+            uniforms = rng.random((s.thin, levels, m, 2))
+            swaps = rng.random((s.thin, EXCHANGES, levels))
             relocate.sweep(
                 MOVES.index(s.moves),
                 replicas,
                 self._compiled[c],
-                s.powers,
+                powers,
                 uniforms,
                 swaps,
                 edges,

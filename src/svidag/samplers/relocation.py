@@ -8,7 +8,9 @@ i and k alone, by one bit each, and costs a look-up only where one is a candidat
 Moves alone do not cross from one group of good orders to another that needs many nodes moved at
 once. So each chain has several replicas (parallel tempering): level l samples the target to
 the power τ_l, the last level the target itself. Neighbouring levels exchange their orders with
-probability min(1, exp((τ_{l+1} − τ_l)(E_l − E_{l+1}))) where E is log p(D | order).
+probability min(1, exp((τ_{l+1} − τ_l)(E_l − E_{l+1}))) where E is log p(D | order). They try so
+several times in a sweep, the pairs that begin at even and at odd levels in turn: in turns an order
+passes through the levels in fewer steps than at random (Syed et al. 2022).
 
 For comparison, a node may be restricted to two places, its own and the next (a *swap* of
 neighbours), or may not move at all.
@@ -32,6 +34,10 @@ _compiled = numba.njit(nogil=True, cache=True, error_model="numpy")
 MOVES = ("relocation", "swap", "none")
 """How orders may move; compiled code receives the index."""
 RELOCATION, SWAP, NONE = range(3)
+
+EXCHANGES = 3
+"""Exchanges tried in a sweep. Three instead of one: time times variance of edge probabilities was
+0.80 to 0.83 of that with one, on three dense graphs with twelve variables."""
 
 NEGLIGIBLE = 40.0  # nats below the best place at which a place is never taken
 
@@ -178,12 +184,12 @@ def exchange(v, orders, places, masks, present, energy):
 @no_type_check
 @_compiled
 def sweep(moves, orders, tables, powers, uniforms, swaps, edges, moved, exchanged, prepared):
-    """Sweeps of m moves at each level of a ladder, each followed by exchanges.
+    """Sweeps of m moves at each level of a ladder, with exchanges between them.
 
-    `uniforms` [sweeps, levels, m, 2] chooses the node and its new place, `swaps` [sweeps, levels]
-    decides exchanges. The conditional edge probabilities at the last level after each sweep are
-    added to `edges`. `moved` counts the moves of the last level, `exchanged` the exchanges of each
-    level with the next.
+    `uniforms` [sweeps, levels, m, 2] chooses the node and its new place, `swaps` [sweeps,
+    exchanges, levels] decides exchanges. The conditional edge probabilities at the last level after
+    each sweep are added to `edges`. `moved` counts the moves of the last level, `exchanged` the
+    exchanges of each level with the next.
     `prepared` [2, m] is work space; None where no node has sets outside the tabulated sums.
     """
     levels, m = orders.shape
@@ -193,24 +199,27 @@ def sweep(moves, orders, tables, powers, uniforms, swaps, edges, moved, exchange
     for v in range(levels):
         energy[v] = locate(orders[v], tables, places[v], masks[v], present[v])
     active = 0 if moves == NONE else levels
+    tries = swaps.shape[1]
     for s in range(len(uniforms)):
-        for v in range(active):
-            order, place, mask, now = orders[v], places[v], masks[v], present[v]
-            for u in range(m):
-                i, first, end = pick(moves, order, uniforms[s, v, u, 0])
-                if prepared is not None:
-                    prepare_move(i, place, mask, now, tables, prepared)
-                compare_places(
-                    i, first, end, order, place, mask, now, subset_sums, prepared, scores
-                )
-                open_to = scores[first:end]
-                there = first + choose(open_to, powers[v], uniforms[s, v, u, 1], weights)
-                if v == levels - 1 and there != place[i]:
-                    moved[0] += 1
-                energy[v] += scores[there]
-                slide(i, there, order, place, mask, now, subset_sums, prepared)
-        for v in range(int(2 * swaps[s, -1]), active - 1, 2):
-            if np.log(swaps[s, v]) < (powers[v + 1] - powers[v]) * (energy[v] - energy[v + 1]):
-                exchanged[v] += 1
-                exchange(v, orders, places, masks, present, energy)
+        for turn in range(tries):
+            for v in range(active):
+                order, place, mask, now = orders[v], places[v], masks[v], present[v]
+                for u in range(turn * m // tries, (turn + 1) * m // tries):
+                    i, first, end = pick(moves, order, uniforms[s, v, u, 0])
+                    if prepared is not None:
+                        prepare_move(i, place, mask, now, tables, prepared)
+                    compare_places(
+                        i, first, end, order, place, mask, now, subset_sums, prepared, scores
+                    )
+                    open_to = scores[first:end]
+                    there = first + choose(open_to, powers[v], uniforms[s, v, u, 1], weights)
+                    if v == levels - 1 and there != place[i]:
+                        moved[0] += 1
+                    energy[v] += scores[there]
+                    slide(i, there, order, place, mask, now, subset_sums, prepared)
+            for v in range((s * tries + turn) % 2, active - 1, 2):
+                above = (powers[v + 1] - powers[v]) * (energy[v] - energy[v + 1])
+                if np.log(swaps[s, turn, v]) < above:
+                    exchanged[v] += 1
+                    exchange(v, orders, places, masks, present, energy)
         add_edges(orders[-1], places[-1], masks[-1], present[-1], tables, edges, weights)

@@ -23,7 +23,8 @@ MUCH = 2.0  # nats by which a weight must exceed the scale of a sum to become th
 _SLOTS = 2**20  # sums in the cache of a thread, all nodes together
 _MIX = np.uint64(0x9E3779B97F4A7C15)  # odd and near 2⁶⁴/φ: products spread over all bits
 FIRST = (1 << MAX_TABULATED) - 1
-"""The mask of all first candidates."""
+"""The mask of all first candidates; a constant of the compiled code, which is kept on disk until
+this file changes."""
 
 _compiled = numba.njit(nogil=True, cache=True, error_model="numpy")
 

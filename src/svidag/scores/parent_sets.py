@@ -11,20 +11,21 @@ set first, and the mechanism itself only where the share is large.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
-from jaxtyping import Bool, Float, Int, UInt8
+from jaxtyping import Bool, Float, Int, UInt8, UInt64
 
 from svidag.mechanisms.local import LocalScores, SubsetScores
 from svidag.prior import EdgePrior
+from svidag.scores.containment import add_shares, log_sums, members, words
 from svidag.scores.tables import MAX_TABULATED, MOST_CANDIDATES, NodeTable, ScoreTables
 
+FEW_CANDIDATES = 16  # candidates to which a table is restricted if the others hold a small share
 MIN_CANDIDATES = 12  # candidates of a table in any case, as far as there are so many
 MAX_SHARE_PER_VARIABLE = 0.01  # mean share of the sets with any one variable that is left out
-_CELLS_AT_ONCE = 2**24  # pairs of a set and an order in one array
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,19 +171,16 @@ class Shares:
 
 def shares(sets: ParentSets, orders: Int[np.ndarray, "S m"], *, least: float = 5.0) -> Shares:
     """The share of every set given each of the orders; `room` counts those above exp(−least)."""
-    rank = np.argsort(orders, axis=1)
     peak, mean = np.full(len(sets), -np.inf), np.zeros(len(sets))
-    room = np.zeros((len(sets), sets.m), dtype=bool)
+    packed, before = words(sets.packed), _predecessors(orders)
+    room = np.zeros_like(packed)
     weights = sets.weights
     for node in range(sets.m):
         rows = sets.of_node(node)
-        before, times = np.unique(rank < rank[:, node, None], axis=0, return_counts=True)
-        for block, portion in _blocks(sets, rows, before, weights):
-            peak[rows] = np.maximum(peak[rows], block.max(axis=1))
-            mean[rows] += np.exp(block) @ times[portion] / len(orders)
-            held = (block > -least).astype(np.float32)
-            room[rows] |= held @ before[portion].astype(np.float32) > 0
-    return Shares(peak, mean, room)
+        add_shares(
+            packed[rows], weights[rows], before[node], least, peak[rows], mean[rows], room[rows]
+        )
+    return Shares(peak, mean, members(room, sets.m))
 
 
 def evidence(
@@ -192,34 +190,21 @@ def evidence(
     among: Bool[np.ndarray, " T"] | None = None,
 ) -> Float[np.ndarray, "S m"]:
     """F_j(U) of every node given each order, summed over the sets, or those `among` them."""
-    rank = np.argsort(orders, axis=1)
-    sums = np.empty(orders.shape)
+    packed, before = words(sets.packed), _predecessors(orders)
     weights = sets.weights if among is None else np.where(among, sets.weights, -np.inf)
+    sums = np.empty(orders.shape[::-1])
     for node in range(sets.m):
         rows = sets.of_node(node)
-        before = rank < rank[:, node, None]
-        inside = _inside(sets.parents(rows), before)
-        held = np.where(inside, weights[rows][:, None], -np.inf)
-        sums[:, node] = np.logaddexp.reduce(held, axis=0)
-    return sums
+        log_sums(packed[rows], weights[rows], before[node], sums[node])
+    return np.ascontiguousarray(sums.T)
 
 
-def _inside(parents: Bool[np.ndarray, "T m"], before: Bool[np.ndarray, "S m"]) -> np.ndarray:
-    """Whether each set lies within each set of predecessors."""
-    return parents.astype(np.float32) @ (~before).T.astype(np.float32) == 0
-
-
-def _blocks(sets, rows, before, weights) -> Iterator[tuple[np.ndarray, slice]]:
-    """log P(S | U) of a node's sets for some of its sets of predecessors at a time."""
-    parents, own = sets.parents(rows), weights[rows]
-    step = max(1, _CELLS_AT_ONCE // max(1, len(parents)))
-    for start in range(0, len(before), step):
-        portion = slice(start, start + step)
-        held = np.where(_inside(parents, before[portion]), own[:, None], -np.inf)
-        top = held.max(axis=0)
-        with np.errstate(divide="ignore"):
-            total = top + np.log(np.exp(held - top).sum(axis=0))
-        yield held - total, portion
+def _predecessors(orders: Int[np.ndarray, "S m"]) -> UInt64[np.ndarray, "m S words"]:
+    """The predecessors of every node in every order."""
+    rank = np.argsort(orders, axis=1)
+    S, m = orders.shape
+    packed = np.packbits(rank[None, :, :] < rank.T[:, :, None], axis=2)
+    return words(packed.reshape(m * S, -1)).reshape(m, S, -1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -339,12 +324,13 @@ def node_table(
     1. The first `MIN_CANDIDATES` variables are candidates. More follow while the rank exceeds
        `candidate_share` and the sets with further variables hold more than ``omitted_share[0]``
        on average.
-    2. If that gives more than `MAX_TABULATED`, the first `MAX_TABULATED` are used if the sets with
+    2. If that gives more than `FEW_CANDIDATES`, the first of them are used if the sets with
        others hold at most ``omitted_share[1]`` together, and at most `MAX_SHARE_PER_VARIABLE` for
        each variable.
-    3. Otherwise up to `MOST_CANDIDATES` variables are candidates, and the `capacity` sets with the
-       largest shares are listed. Of the sets that need more than the first `MAX_TABULATED`
-       candidates, those with the smallest shares are left out, up to ``omitted_share[0]``.
+    3. If there are more than `MAX_TABULATED` even so, up to `MOST_CANDIDATES` variables are
+       candidates, and the `capacity` sets with the largest shares are listed. Of the sets that
+       need more than the first `MAX_TABULATED` candidates, those with the smallest shares are left
+       out, up to ``omitted_share[0]``.
 
     If `every` returns the weights of all subsets of the first `MAX_TABULATED` candidates, they are
     all listed: chains cannot move through orders whose parent sets are unknown, and each of these
@@ -362,10 +348,10 @@ def node_table(
     beyond = held.mean.sum() - np.bincount(depth, held.mean, len(ranked) + 1).cumsum()
     size = min(int((rank > candidate_share).sum()), int((beyond > omitted_share[0]).sum()))
     size = min(len(ranked), max(MIN_CANDIDATES, size))
-    each = (held.mean @ parents)[ranked[MAX_TABULATED:]].max(initial=0.0)
-    if size > MAX_TABULATED:
-        little = beyond[MAX_TABULATED] <= omitted_share[1] and each <= MAX_SHARE_PER_VARIABLE
-        size = MAX_TABULATED if little else size
+    each = (held.mean @ parents)[ranked[FEW_CANDIDATES:]].max(initial=0.0)
+    if size > FEW_CANDIDATES:
+        little = beyond[FEW_CANDIDATES] <= omitted_share[1] and each <= MAX_SHARE_PER_VARIABLE
+        size = FEW_CANDIDATES if little else size
     kept = depth <= size
     if size > MAX_TABULATED:
         size = min(len(ranked), MOST_CANDIDATES)
@@ -415,3 +401,24 @@ def tables(
         nodes.append(table)
         left_out.append(lost)
     return ScoreTables.of(nodes, weigher.prior), np.array(left_out)
+
+
+def all_tables(weigher: Weigher) -> ScoreTables | None:
+    """Tables of every parent set that the prior allows; None where they are too many to score."""
+    prior = weigher.prior
+    if not isinstance(weigher.scores, SubsetScores) or prior.allowed.sum(0).max() > MAX_TABULATED:
+        return None
+    nodes = []
+    for j in range(len(prior.names)):
+        candidates = np.flatnonzero(prior.allowed[:, j])
+        weights = weigher.every(j, candidates)
+        assert weights is not None
+        masks = np.flatnonzero(weights > -np.inf)
+        nodes.append(NodeTable(candidates, masks, weights[masks]))
+    return ScoreTables.of(nodes, prior)
+
+
+def holds_all(tables: ScoreTables, prior: EdgePrior) -> bool:
+    """Whether tables have every parent set that the prior allows."""
+    sizes = np.array([len(node.masks) for node in tables.nodes], dtype=float)
+    return bool((sizes == 2.0 ** prior.free.sum(axis=0)).all())

@@ -28,7 +28,7 @@ from jaxtyping import Bool, Float, Int
 from svidag.prior import EdgePrior
 
 MOST_CANDIDATES = 62  # a mask is a 64-bit integer, never negative
-MAX_TABULATED = 16  # first candidates for whose subsets F_j is tabulated: half a megabyte per node
+MAX_TABULATED = 17  # first candidates for whose subsets F_j is tabulated: a megabyte per node
 FAR = 600.0  # nats between two weights at which their exponentials can no longer be added
 
 

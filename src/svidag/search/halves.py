@@ -13,8 +13,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Float, Int
 
+from svidag.graph.extension import draw_linear_extensions
+from svidag.run.streams import Stream, generator
 from svidag.samplers.order_chains import OrderChains
 from svidag.scores import ParentSets, ScoreTables, evidence, shares
+from svidag.scores import parent_sets as collections
 from svidag.search.growth import (
     COMPARABLE,
     HALVES,
@@ -120,6 +123,32 @@ def join_halves(grower: Grower, halves: list[Half]) -> ParentSetTables:
     )
 
 
+def list_all_sets(grower: Grower, report: Report) -> ParentSetTables | None:
+    """Tables of all parent sets; None where they are too many.
+
+    Chains begin at a good order from each half and, so that their agreement means more, at a
+    random one.
+    """
+    tables = collections.all_tables(grower.exactly)
+    if tables is None:
+        return None
+    halves = grower.search(range(HALVES), grower.settings.searches, report)
+    weights = [tables.log_evidence(half.drawn).max() for half in halves]
+    rng = generator(grower.seed, Stream.CHAIN_STARTS, HALVES)
+    random = draw_linear_extensions(grower.prior.required, HALVES, rng)
+    starts = [(half.orders[:, -1], random[[k]]) for k, half in enumerate(halves)]
+    return ParentSetTables(
+        tables,
+        halves[0].sets.joined(halves[1].sets),
+        np.concatenate([order for pair in starts for order in pair]),
+        rounds=(),
+        growth_ended=True,
+        left_out=0.0,
+        missed=(0.0, 0.0),
+        search_gaps=tuple(float(max(weights) - weight) for weight in weights),
+    )
+
+
 def search_outside_tables(
     grower: Grower, present: ParentSetTables, chains: OrderChains, report: Report
 ) -> tuple[ParentSetTables, ParentSetTables | None]:
@@ -130,7 +159,11 @@ def search_outside_tables(
     its orders. The tables are extended if either finds a share above ``missing_share``, or if the
     fresh search reaches orders with much higher evidence than the chains. Returns the present
     tables with new diagnostics, and the extended tables or None.
+
+    Tables that hold every parent set lack none; there only the order of the fresh search counts.
     """
+    if collections.holds_all(present.tables, grower.prior):
+        return _search_better_orders(grower, present, chains, report)
     step = max(1, chains.orders.shape[0] * chains.length // CHECKED_ORDERS)
     sets, done = grower.extend(
         present.sets, HALVES + present.fresh_searches, 1.0, chains.orders[:, ::step]
@@ -161,6 +194,25 @@ def search_outside_tables(
     lost = float(left_out.max())
     grown = replace(checked, tables=tables, sets=both, starts=starts, left_out=lost)
     return checked, replace(grown, growth_ended=present.growth_ended)
+
+
+def _search_better_orders(
+    grower: Grower, present: ParentSetTables, chains: OrderChains, report: Report
+) -> tuple[ParentSetTables, ParentSetTables | None]:
+    """Compare the best order of a fresh search with the best that the chains kept."""
+    [fresh] = grower.search([HALVES + present.fresh_searches], 1, report)
+    best = present.tables.log_evidence(fresh.drawn).max()
+    gap = float(chains.log_evidence.max() - best)
+    checked = replace(
+        present,
+        search_gaps=(*(old + max(-gap, 0.0) for old in present.search_gaps), max(gap, 0.0)),
+        outside=0.0,
+        fresh_searches=present.fresh_searches + 1,
+    )
+    if gap >= -COMPARABLE:
+        return checked, None
+    started = np.repeat(fresh.orders[:, -1], len(chains.orders), axis=0)
+    return checked, replace(checked, starts=np.concatenate([chains.replicas[:, -1], started]))
 
 
 def _log_evidence(grower: Grower, sets: ParentSets, half: Half) -> Float[np.ndarray, " K"]:
