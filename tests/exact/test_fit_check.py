@@ -19,7 +19,7 @@ def residual_table(seed, n=500, m=4):
 def test_p_values_of_independent_residuals_are_not_too_small():
     found = [_check(residual_table(seed), NAMES, None) for seed in range(400)]
     p = np.array([check.p_value for check in found])
-    for level in (0.02, 0.1, 0.3):  # Bonferroni's bound may be too large, never too small
+    for level in (0.01, 0.1, 0.3):  # Bonferroni's bound may be too large, never too small
         assert (p < level).mean() <= level + 3 * np.sqrt(level * (1 - level) / 400)
     assert (p < 0.5).mean() > 0.25  # and it is not idle
     neighbours = np.array([check.neighbour_p_value for check in found])

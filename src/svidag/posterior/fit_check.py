@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 FEATURES = 4
 """Cosines of the ranks of every residual."""
 
-CHANCE = 0.02
+CHANCE = 0.01
 """Probability that a fit which explains its table fails the check."""
 
 NEIGHBOUR_CHANCE = 1e-4
