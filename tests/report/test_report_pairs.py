@@ -3,10 +3,10 @@
 import numpy as np
 import pandas as pd
 import pytest
+from svidag.report.pairs import Direction, Status, pairs
 
 import svidag
 from svidag.posterior import DrawnGraphs, Posterior
-from svidag.report.pairs import Direction, Status, pairs
 
 NAMES = ("a", "b", "c")
 

@@ -181,22 +181,20 @@ def _run(run: RunDirectory, request: Request, progress: Any) -> None:
 
 
 def _write_summary(run: RunDirectory, as_json: bool) -> None:
-    from svidag.cli.tables import (
-        print_matrix,
-        sensitivity_lines,
-        strongest_table,
-        verdict_lines,
-    )
-    from svidag.report.verdict import judge
+    from svidag.cli.tables import pair_table, print_matrix, sensitivity_lines
+    from svidag.report.summary import more_line, summarise, verdict_lines
 
     posterior = run.load()
-    judged = judge(posterior)
+    found = summarise(posterior)
+    judged = found.verdict
     if as_json:
         edges = posterior.edge_probabilities()
         content = {
             "run": str(run.path),
             "names": list(posterior.names),
             "edge_probabilities": edges.to_numpy().tolist(),
+            "pairs": found.decisions.to_frame().to_dict("records"),
+            "mechanism": posterior.mechanism,
             "verdict": str(judged.level),
             "reasons": [reason.text for reason in judged.reasons],
             "flipped": _flipped(posterior),
@@ -205,8 +203,9 @@ def _write_summary(run: RunDirectory, as_json: bool) -> None:
         return
     screen = output()
     print_matrix(screen, posterior.edge_probabilities())
-    screen.print(strongest_table(posterior))
-    for line in [*verdict_lines(judged), *sensitivity_lines(posterior)]:
+    screen.print(pair_table(found.decisions))
+    lines = [*more_line(found.decisions), found.counts, found.mechanism]
+    for line in [*lines, *verdict_lines(judged), *sensitivity_lines(posterior)]:
         write_line(line)
     place = shlex.quote(str(run.path))
     write_note(f"Saved in {run.path}. `svidag report {place}` makes a page to read.")

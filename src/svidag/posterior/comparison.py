@@ -10,11 +10,18 @@ from jaxtyping import Float
 
 from svidag.data.columns import listing
 from svidag.posterior import DrawnGraphs, Posterior
+from svidag.posterior.text import counted, indented, probability
 
-DRAWS = 1000  # from each side, for the distance between laws whose graphs are too many to list
+DRAWS = (
+    1000  # from each side, for the distance between distributions whose graphs are too many to list
+)
+SHOWN = 5
+"""Arrows in the text of a comparison."""
+SMALL = 0.005
+"""Changes that are not listed there."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Comparison:
     """What changes from the first posterior to the second.
 
@@ -23,8 +30,8 @@ class Comparison:
     first, second
         P(cause → effect) of each, labelled alike.
     total_variation
-        ½ Σ_A |P(A) − Q(A)| between the two laws over graphs: exact where both list their graphs,
-        an estimate from draws where both know the probability of a graph, None elsewhere.
+        ½ Σ_A |P(A) − Q(A)| between the two distributions over graphs: exact where both list their
+        graphs, an estimate from draws where both know the probability of a graph, None elsewhere.
     """
 
     first: pd.DataFrame
@@ -71,8 +78,8 @@ class Comparison:
         >>> graphs = np.array([[[0, 1], [0, 0]], [[0, 0], [1, 0]]], dtype=np.uint8)
         >>> a = Posterior(("a", "b"), DrawnGraphs(graphs, np.array([0.9, 0.1])))
         >>> b = Posterior(("a", "b"), DrawnGraphs(graphs, np.array([0.2, 0.8])))
-        >>> told = compare(a, b).summary()
-        >>> told["reversed"], round(told["total_variation"], 3)
+        >>> found = compare(a, b).summary()
+        >>> found["reversed"], round(found["total_variation"], 3)
         (1, 0.7)
         """
         here, there = self.first.to_numpy() > 0.5, self.second.to_numpy() > 0.5
@@ -86,6 +93,24 @@ class Comparison:
             "total_variation": self.total_variation,
         }
 
+    def __repr__(self) -> str:
+        found = self.summary()
+        counts = (
+            f"  arrows above one half: {found['in_both']} in both, {found['reversed']} reversed, "
+            f"{found['only_first']} only in the first, {found['only_second']} only in the second"
+        )
+        apart = "" if self.total_variation is None else f"; distance {self.total_variation:.3f}"
+        rows = [
+            f"{row['cause']} → {row['effect']}: {probability(row['first'])} to "
+            f"{probability(row['second'])}"
+            for row in self.largest(SHOWN).to_dict("records")
+            if abs(row["change"]) > SMALL
+        ]
+        return (
+            f"Comparison of two posteriors over {counted(len(self.first), 'variable')}\n{counts}\n"
+            f"  mean change {self.mean_change:.3f}, largest {self.largest_change:.3f}{apart}"
+        ) + indented(rows)
+
     def _changes(self) -> Float[np.ndarray, " pairs"]:
         return self.difference.to_numpy()[~np.eye(len(self.first), dtype=bool)]
 
@@ -98,7 +123,7 @@ def compare(first: Posterior, second: Posterior, *, n: int = DRAWS, seed: int = 
     first, second
         For instance with and without a belief, or from two halves of the data.
     n, seed
-        Draws from each for the distance between laws, where it is estimated.
+        Draws from each for the distance between distributions, where it is estimated.
 
     Raises
     ------

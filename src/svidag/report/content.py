@@ -13,15 +13,15 @@ import numpy as np
 from jaxtyping import Float, UInt8
 
 from svidag.posterior import GraphDistribution, Posterior
+from svidag.posterior.decisions import Decisions, Direction, Pair, Status, decisions
 from svidag.report import sections
 from svidag.report.effects import Effects, effects
 from svidag.report.figures import percent
 from svidag.report.layout import Layout, layered
-from svidag.report.pairs import Direction, Pair, Status, pairs
 from svidag.report.verdict import Verdict, judge
 
-NEGLIGIBLE = 0.02
-"""Pairs less surely connected than this are left out of the drawing and the table."""
+UNSEEN = 0.005
+"""Pairs less surely connected than this are left out of what the page's script knows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +31,7 @@ class Content:
     names: tuple[str, ...]
     verdict: Verdict
     edges: np.ndarray
-    pairs: tuple[Pair, ...]
+    decisions: Decisions
     layout: Layout
     graphs: tuple[sections.Listed, ...]
     classes: tuple[sections.Listed, ...]
@@ -46,9 +46,14 @@ class Content:
     sensitivity: sections.ModelDependence | None = None
 
     @property
+    def pairs(self) -> tuple[Pair, ...]:
+        """All pairs, the most surely connected first."""
+        return self.decisions.pairs
+
+    @property
     def shown_pairs(self) -> list[Pair]:
         """Pairs worth a line."""
-        return [pair for pair in self.pairs if pair.adjacent >= NEGLIGIBLE]
+        return self.decisions.shown()
 
     @property
     def order(self) -> list[int]:
@@ -58,7 +63,7 @@ class Content:
     @property
     def count(self) -> Counter[Status]:
         """How many pairs have each status."""
-        return Counter(pair.status for pair in self.pairs)
+        return self.decisions.count
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,12 +105,12 @@ def content(posterior: Posterior) -> Content:
     """Ask the posterior everything, and its distribution once."""
     posterior = dataclasses.replace(posterior, graphs=Asked(posterior.graphs))
     edges = posterior.edge_probabilities().to_numpy()
-    problem, classes = posterior.problem, posterior.cpdag()
+    problem = posterior.problem
     return Content(
         names=tuple(name.encode("utf-8", "replace").decode() for name in posterior.names),
         verdict=judge(posterior),
         edges=edges,
-        pairs=tuple(pairs(posterior, classes)),
+        decisions=decisions(posterior),
         layout=layered(edges),
         graphs=tuple(sections.graphs(posterior)),
         classes=tuple(sections.classes(posterior)),
@@ -128,7 +133,7 @@ def drawing(content: Content) -> dict[str, Any]:
         "names": list(content.names),
         "places": [list(place) for place in content.layout.places],
         "size": list(content.layout.size),
-        "pairs": [_drawn(pair, content.layout) for pair in content.shown_pairs],
+        "pairs": [_drawn(pair, content.layout) for pair in content.decisions.shown(UNSEEN)],
         "views": [
             {"label": label, "title": title, "arrows": item.arrows, "links": item.links}
             for label, title, item in _views(content)
