@@ -31,10 +31,15 @@ Interventions = Annotated[
     typer.Option(help="The column that names each row's intervention targets, empty for none."),
 ]
 Drop = Annotated[
-    list[str] | None, typer.Option(help="A column that is no variable; repeat for more.")
+    list[str] | None,
+    typer.Option(help="Columns that are no variables, separated by commas; or repeat it."),
 ]
 Transform = Annotated[
-    str | None, typer.Option(help="For every column before the fit: log or rank-gaussian.")
+    list[str] | None,
+    typer.Option(
+        help="log or rank-gaussian for every column before the fit, or COLUMN=log for one; repeat "
+        "for more."
+    ),
 ]
 
 
@@ -51,9 +56,9 @@ def check(
         None if knowledge is None else str(knowledge),
         interventions,
         tuple(drop or ()),
-        transform,
     )
     with explain_errors():
+        request = dataclasses.replace(request, transform=_transform(transform))
         table = request.dataset()
         findings = table.audit()
         prior = request.prior()
@@ -134,7 +139,6 @@ def fit(
         "knowledge": None if knowledge is None else _absolute(knowledge),
         "interventions": interventions,
         "drop": tuple(drop or ()),
-        "transform": transform,
         "mechanism": mechanism,
         "method": method,
         "standardise": standardise,
@@ -147,6 +151,7 @@ def fit(
     }
     with explain_errors():
         asked["bags"] = _bags(bags)
+        asked["transform"] = _transform(transform)
         asked["settings"] = dict(_setting(text) for text in setting or ())
         if data.is_dir():
             run, request = _begun(data, directory, asked)
@@ -266,6 +271,24 @@ def _bags(text: str) -> int | str | None:
     if text == "auto" or text.isdecimal():
         return text if text == "auto" else int(text) or None
     raise ValueError(f"--bags takes a number of fits, or auto; got {text!r}")
+
+
+def _transform(texts: list[str] | None) -> str | dict[str, str] | None:
+    """A transform for all columns, or one by name for some; a name may hold an equals sign."""
+    if not texts:
+        return None
+    if len(texts) == 1 and "=" not in texts[0]:
+        return texts[0]
+    named = {}
+    for text in texts:
+        column, equals, name = text.rpartition("=")
+        if not equals or not column:
+            raise ValueError(
+                "--transform takes one transform for every column, or COLUMN=TRANSFORM as often "
+                f"as needed, for instance --transform CRP=log; got {text!r}"
+            )
+        named[column] = name
+    return named
 
 
 def _absolute(path: Path) -> str:

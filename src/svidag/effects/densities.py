@@ -17,11 +17,17 @@ from svidag.mechanisms.equations import Equations, ParameterDistribution
 from svidag.mechanisms.flexible_parameters import FlexibleEquations
 from svidag.mechanisms.linear_parameters import LinearEquations, LinearParameters
 from svidag.mechanisms.residual_density import TiltedDensity
+from svidag.mechanisms.wide import on_all_cores
 from svidag.posterior.mixture import MixtureEquations
 from svidag.run.streams import Stream, child_seed
 
 PARAMETERS = 24
 """Draws of the parameters of a family, where they have no closed form to average over."""
+MANY = 2000
+"""Rows from which a noise density is interpolated between points of asinh z."""
+_REACH = 2.0
+_GRID = np.linspace(-_REACH, _REACH, 401)
+_POINTS = np.sinh(_GRID)
 VALUES_AT_ONCE = 10_000_000
 """Numbers held at once by equations that are followed: 80 MB."""
 
@@ -50,9 +56,13 @@ def log_densities(
             found[here] = log_densities(part, nodes[here], rows, np.searchsorted(own, s[here]))
         return found
     if isinstance(equations, FlexibleEquations):
-        return np.stack(
-            [_flexible(equations, int(g), int(j), rows) for g, j in zip(s, nodes, strict=True)]
-        )
+        found = np.empty((len(nodes), len(rows)))
+
+        def work(k: int) -> None:
+            found[k] = _flexible(equations, int(s[k]), int(nodes[k]), rows)
+
+        on_all_cores(work, range(len(nodes)))
+        return found
     if isinstance(equations, LinearEquations):
         mean = equations.weights[s, :, nodes] @ rows.T + equations.intercept[s, nodes][:, None]
         sd = equations.noise_sd[s, nodes][:, None]
@@ -68,7 +78,16 @@ def _flexible(
 ) -> Float[np.ndarray, " N"]:
     location, log_scale = equations.predict(s, j, rows)
     z = (rows[:, j] - location) * np.exp(-log_scale)
-    return TiltedDensity(equations.beta[s, j]).log_density(z) - log_scale
+    density = TiltedDensity(equations.beta[s, j])
+    if len(rows) < MANY or not density.beta.any():
+        return density.log_density(z) - log_scale
+    # For many rows the tilt is interpolated; a direct evaluation takes six times as long.
+    tilt = density.log_density(_POINTS) + 0.5 * _POINTS**2
+    a = np.arcsinh(z)
+    found = np.interp(a, _GRID, tilt) - 0.5 * z**2
+    far = np.abs(a) > _REACH
+    found[far] = density.log_density(z[far])
+    return found - log_scale
 
 
 def _followed(

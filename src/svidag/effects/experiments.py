@@ -261,7 +261,7 @@ class _Fits:
 class _Outcomes:
     """Units that go through every experiment: drawn graphs, parameters and noise."""
 
-    parts: tuple[tuple[Any, Float[np.ndarray, "b R m"]], ...]
+    parts: tuple[tuple[Any, Float[np.ndarray, "_ R m"]], ...]
 
     @classmethod
     def of(cls, posterior: Posterior, experiments: int, rows: int, seed: int) -> _Outcomes:
@@ -413,10 +413,10 @@ class _EffectDesign(_Design):
         ):
             total = self._averaged(families, graphs, outcomes, target, deciding)
             for j in range(graphs.shape[1]):
-                if j != target and deciding[:, j].any():
-                    own = log_densities(equations, np.full(len(graphs), j), flat)
-                    summed = own.reshape(len(graphs), *outcomes.shape[:2]).sum(axis=2).T
-                    total += np.where(deciding[:, j], summed, 0.0)
+                which = np.flatnonzero(deciding[:, j])
+                if j != target and len(which):
+                    own = log_densities(equations, np.full(len(which), j), flat, which)
+                    total[:, which] += own.reshape(-1, *outcomes.shape[:2]).sum(axis=2).T
             found.append(total)
         return np.concatenate(found, axis=1)
 

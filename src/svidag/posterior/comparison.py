@@ -12,9 +12,7 @@ from svidag.data.columns import listing
 from svidag.posterior import DrawnGraphs, Posterior
 from svidag.posterior.text import counted, indented, probability
 
-DRAWS = (
-    1000  # from each side, for the distance between distributions whose graphs are too many to list
-)
+DRAWS = 1000  # from each side, for the distance where graphs are too many to list
 SHOWN = 5
 """Arrows in the text of a comparison."""
 SMALL = 0.005

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from typing import IO, TYPE_CHECKING
+from io import BytesIO
+from typing import TYPE_CHECKING
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -19,7 +20,7 @@ POINT = 72 / 96
 """A unit of the drawing in points, in which matplotlib measures lines and letters."""
 
 
-def raster(drawing: Drawing, stream: IO[bytes]) -> None:
+def raster(drawing: Drawing, stream: BytesIO) -> None:
     """Write the drawing as a PNG."""
     from svidag.report.drawing import HEIGHT, INK, MUTED, PAPER
 
