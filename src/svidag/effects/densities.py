@@ -14,16 +14,17 @@ from jaxtyping import Float, Int
 from scipy.special import gammaln, logsumexp
 
 from svidag.mechanisms.equations import Equations, ParameterDistribution
+from svidag.mechanisms.flexible import draw_in, floored
 from svidag.mechanisms.flexible_parameters import FlexibleEquations
 from svidag.mechanisms.linear_parameters import LinearEquations, LinearParameters
 from svidag.mechanisms.residual_density import TiltedDensity
-from svidag.mechanisms.wide import on_all_cores
+from svidag.mechanisms.wide import by_parent_set, on_all_cores
 from svidag.posterior.mixture import MixtureEquations
 from svidag.run.streams import Stream, child_seed
 
 PARAMETERS = 24
 """Draws of the parameters of a family, where they have no closed form to average over."""
-MANY = 2000
+MANY = 1000
 """Rows from which a noise density is interpolated between points of asinh z."""
 _REACH = 2.0
 _GRID = np.linspace(-_REACH, _REACH, 401)
@@ -57,11 +58,12 @@ def log_densities(
         return found
     if isinstance(equations, FlexibleEquations):
         found = np.empty((len(nodes), len(rows)))
+        parents = equations.graphs[s, :, nodes].astype(bool)
 
-        def work(k: int) -> None:
-            found[k] = _flexible(equations, int(s[k]), int(nodes[k]), rows)
+        def work(group: np.ndarray) -> None:
+            found[group] = _flexible(equations, s[group], int(nodes[group[0]]), rows)
 
-        on_all_cores(work, range(len(nodes)))
+        on_all_cores(work, by_parent_set(nodes, parents))
         return found
     if isinstance(equations, LinearEquations):
         mean = equations.weights[s, :, nodes] @ rows.T + equations.intercept[s, nodes][:, None]
@@ -74,20 +76,49 @@ def log_densities(
 
 
 def _flexible(
-    equations: FlexibleEquations, s: int, j: int, rows: Float[np.ndarray, "N m"]
-) -> Float[np.ndarray, " N"]:
-    location, log_scale = equations.predict(s, j, rows)
+    equations: FlexibleEquations,
+    s: Int[np.ndarray, " k"],
+    j: int,
+    rows: Float[np.ndarray, "N m"],
+) -> Float[np.ndarray, "k N"]:
+    """As `FlexibleEquations.predict`, for graphs in which the node has the same parents.
+
+    What only depends on the parents is computed once: with 24 draws of the parameters that takes
+    an eighth of the time.
+    """
+    parents = np.flatnonzero(equations.graphs[s[0], :, j])
+    x, scaling = rows[:, parents], equations.scaling
+    location = equations.weights[s[:, None], parents, j] @ x.T + equations.intercept[s, j][:, None]
+    if len(parents) and equations.hidden[s, j].any():
+        inputs = x
+        if scaling is not None:
+            inputs = (x - scaling.centre[parents]) / scaling.scale[parents]
+        units = equations.model.hidden_units(inputs, parents)
+        location += equations.hidden[s, j, : units.shape[1]] @ units.T
+    u = draw_in((x - equations.centre[j, parents]) / equations.spread[j, parents])
+    h = equations.scale_slopes[s[:, None], parents, j] @ u.T
+    h += equations.scale_bends[s[:, None], parents, j] @ (np.abs(u) - equations.size[j, parents]).T
+    log_scale = equations.log_scale[s, j][:, None] + floored(h)
     z = (rows[:, j] - location) * np.exp(-log_scale)
-    density = TiltedDensity(equations.beta[s, j])
-    if len(rows) < MANY or not density.beta.any():
-        return density.log_density(z) - log_scale
-    # For many rows the tilt is interpolated; a direct evaluation takes six times as long.
-    tilt = density.log_density(_POINTS) + 0.5 * _POINTS**2
-    a = np.arcsinh(z)
-    found = np.interp(a, _GRID, tilt) - 0.5 * z**2
-    far = np.abs(a) > _REACH
-    found[far] = density.log_density(z[far])
-    return found - log_scale
+    return _noise_density(equations.beta[s, j], z) - log_scale
+
+
+def _noise_density(
+    beta: Float[np.ndarray, "k K"], z: Float[np.ndarray, "k N"]
+) -> Float[np.ndarray, "k N"]:
+    """log p(z | β); for many rows its tilt is interpolated, which takes a sixth of the time."""
+    found = np.empty(z.shape)
+    for k, own in enumerate(beta):
+        density = TiltedDensity(own)
+        if z.shape[1] < MANY or not own.any():
+            found[k] = density.log_density(z[k])
+            continue
+        a = np.arcsinh(z[k])
+        tilt = density.log_density(_POINTS) + 0.5 * _POINTS**2
+        found[k] = np.interp(a, _GRID, tilt) - 0.5 * z[k] ** 2
+        far = np.abs(a) > _REACH
+        found[k, far] = density.log_density(z[k, far])
+    return found
 
 
 def _followed(

@@ -12,12 +12,14 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, UInt8
 
+from svidag.effects import Experiments
 from svidag.posterior import GraphDistribution, Posterior
 from svidag.posterior.decisions import Decisions, Direction, Pair, Status, decisions
 from svidag.report import sections
 from svidag.report.effects import Effects, effects
 from svidag.report.figures import percent
 from svidag.report.layout import Layout, layered
+from svidag.report.summary import mechanism_line
 from svidag.report.verdict import Verdict, judge
 
 UNSEEN = 0.005
@@ -43,7 +45,9 @@ class Content:
     charts: tuple[sections.Chart, ...]
     provenance: tuple[tuple[str, str], ...]
     interventions: bool
+    mechanism: str
     sensitivity: sections.ModelDependence | None = None
+    experiments: Experiments | None = None
 
     @property
     def pairs(self) -> tuple[Pair, ...]:
@@ -122,7 +126,9 @@ def content(posterior: Posterior) -> Content:
         charts=tuple(sections.charts(posterior)),
         provenance=tuple(sections.provenance(posterior)),
         interventions=problem is not None and bool(problem.data.intervened.any()),
+        mechanism=mechanism_line(posterior),
         sensitivity=sections.model_dependence(posterior),
+        experiments=sections.experiments(posterior),
     )
 
 
