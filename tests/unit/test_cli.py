@@ -55,7 +55,18 @@ def finished(table, tmp_path_factory):
 
 def test_help_names_every_command():
     shown = done("--help").output
-    commands = ("demo", "check", "fit", "report", "graphs", "effect", "export", "methods", "data")
+    commands = (
+        "demo",
+        "check",
+        "fit",
+        "report",
+        "graphs",
+        "effect",
+        "next",
+        "export",
+        "methods",
+        "data",
+    )
     for name in (*commands, "bench"):
         assert name in shown
 
@@ -232,8 +243,10 @@ def test_graphs_classes_and_the_consensus(finished):
 
 def test_the_effect_of_a_cause(finished):
     posterior = svidag.load(finished / "posterior.svidag")
-    found = json.loads(done("effect", finished, "a b", "№ 1", "--json").stdout)
+    found = json.loads(done("effect", finished, "a b", "№ 1", "--change", 1, "--json").stdout)
     assert found["mean"] == posterior.effect("a b", "№ 1").to_dict()["mean"]
+    usual = json.loads(done("effect", finished, "a b", "№ 1", "--json").stdout)
+    assert usual["change"] == posterior.problem.scaling.scale[0]
     assert "a b" in done("effect", finished, "a b", "№ 1").output
     refused(2, "'a c'", "effect", finished, "a c", "№ 1")
 
@@ -247,7 +260,9 @@ def test_the_effect_says_what_is_held_and_where_no_data_are(finished):
     refused(2, "--holding takes name=value", "effect", finished, "a b", "№ 1", "--holding", "x")
 
 
-@pytest.mark.parametrize("name", ["g.csv", "g.json", "g.dot", "g.gml", "g.graphml"])
+@pytest.mark.parametrize(
+    "name", ["g.csv", "g.json", "g.dot", "g.gml", "g.graphml", "g.svg", "g.png"]
+)
 def test_export_by_ending(finished, tmp_path, name):
     done("export", finished, tmp_path / name)
     assert (tmp_path / name).stat().st_size > 0

@@ -2,13 +2,9 @@
 
 For an experiment that sets v, with outcome Y, the information about the graph is
 
-    I(A; Y | D) = E_Y KL(p(A | Y, D) ‖ p(A | D)),    p(A | Y, D) ∝ p(A | D) Π_{j≠v} p(Y_j | Y_P, D),
+    I(A; Y | D) = E log p(A | Y, D)/p(A | D),    p(A | Y, D) ∝ p(A | D) Π_{j≠v} p(Y_j | Y_P, D),
 
-in bits. Outcomes are simulated from drawn graphs and parameters; the inner sum is over drawn
-graphs, so that no more than the logarithm of their number can be seen. All variables share graphs,
-parameters and noise, which makes them comparable. About an effect τ(A, θ), the draws (A, θ) are
-grouped: no path, and `GROUPS` groups of equal size by the value of τ; parameters that do not enter
-the effect are averaged over.
+in bits. Outcomes are simulated from drawn graphs and parameters; `information` has the rest.
 """
 
 from __future__ import annotations
@@ -19,28 +15,15 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Bool, Float, Int, UInt8
-from scipy.special import logsumexp
+from jaxtyping import Float
 
 from svidag.data.columns import show
 from svidag.effects.arguments import index, mechanisms, number, usual_value
-from svidag.effects.densities import Families, log_densities
-from svidag.effects.estimation import simulate
-from svidag.effects.question import Involved, Question
-from svidag.graph import distinct
-from svidag.mechanisms.equations import ParameterDistribution
-from svidag.mechanisms.linear_parameters import LinearEquations
-from svidag.posterior import GraphDistribution, Posterior
-from svidag.posterior.mixture import MixtureParameters
+from svidag.effects.information import Design, EffectDesign, GraphDesign
+from svidag.effects.question import Question
+from svidag.posterior import Posterior
 from svidag.posterior.text import counted
-from svidag.run.streams import Stream, child_seed, generator
 
-GRAPHS = 400
-"""Drawn graphs behind the inner sum about the graph."""
-DRAWS = 1000
-"""Drawn graphs with parameters behind the inner sum about an effect."""
-GROUPS = 8
-"""Groups of equal size by which the values of an effect are told apart."""
 QUANTILES = (0.1, 0.9)
 """Where the usual values of an experiment lie among those observed."""
 NEAR_THE_LIMIT = 0.8
@@ -68,7 +51,7 @@ class Experiments:
     uncertainty
         Bits that are unknown now.
     limit
-        Bits that could be seen at most, by the number of draws.
+        Bits that could be seen at most, by the number of draws and groups.
     """
 
     names: tuple[str, ...]
@@ -165,13 +148,15 @@ def next_experiments(
     mechanisms(posterior)
     count, experiments = _whole(rows, "rows", 1), _whole(n, "n", 2)
     levels = _levels(posterior, values, count)
+    design: Design
     if about is None:
-        design: _Design = _GraphDesign.of(posterior, seed)
+        design = GraphDesign.of(posterior, seed)
     else:
-        design = _EffectDesign.of(posterior, about, seed)
-    outcomes = _Outcomes.of(posterior, experiments, count, seed)
-    found = [design.bits(outcomes.simulate(j, level), j) for j, level in enumerate(levels)]
-    observed = design.bits(outcomes.simulate(None, None), None)
+        design = EffectDesign.of(posterior, _question(posterior, about), seed)
+    outcomes = design.outcomes(experiments, count, seed)
+    terms = [design.terms(outcomes.simulate(j, level), j) for j, level in enumerate(levels)]
+    terms.append(design.terms(outcomes.simulate(None, None), None))
+    *found, observed = design.bits(terms, outcomes.truth)
     means = np.array([bits.mean() for bits in found])
     errors = np.array([_error(bits) for bits in found])
     best = np.argsort(-means, kind="stable")
@@ -187,6 +172,18 @@ def next_experiments(
         uncertainty=design.uncertainty,
         limit=design.limit,
     )
+
+
+def _question(posterior: Posterior, about: Any) -> Question:
+    if isinstance(about, str) or not isinstance(about, Sequence) or len(about) != 2:
+        raise ValueError(f"about must be a pair (cause, effect); got {show(about)}")
+    x = index(posterior.names, about[0], "cause")
+    y = index(posterior.names, about[1], "effect")
+    if x == y:
+        raise ValueError(f"cause and effect are the same variable, {show(about[0])}")
+    fixed = np.full(len(posterior.names), np.nan)
+    fixed[x] = usual_value(posterior, x)
+    return Question(x, y, usual_change(posterior, about[0]), fixed)
 
 
 def _error(bits: Float[np.ndarray, " B"]) -> float:
@@ -232,195 +229,6 @@ def _usual_values(posterior: Posterior, j: int) -> list[float]:
     return [float(f"{end:.12g}") for end in ends]  # the way there and back leaves a trace
 
 
-@dataclass(frozen=True, eq=False)
-class _Fits:
-    """The fits that parameters come from, one or those of a mixture, and drawn graphs of each."""
-
-    parts: tuple[tuple[ParameterDistribution, UInt8[np.ndarray, "_ m m"]], ...]
-
-    @classmethod
-    def of(cls, posterior: Posterior, size: int, seed: int) -> _Fits:
-        drawn = posterior.mechanisms
-        assert drawn is not None
-        if not isinstance(drawn, MixtureParameters):
-            return cls(((drawn, posterior.sample(size, seed)),))
-        rng = generator(seed, Stream.EXPERIMENT_CHOICES, 0)
-        chosen = rng.choice(len(drawn.weights), size=size, p=drawn.weights)
-        parts: list[tuple[ParameterDistribution, GraphDistribution]] = list(
-            zip(drawn.components, drawn.graphs, strict=True)
-        )
-        found = []
-        for c, (parameters, graphs) in enumerate(parts):
-            count, own = int((chosen == c).sum()), child_seed(seed, Stream.EXPERIMENT_CHOICES, c)
-            if count:
-                found.append((parameters, graphs.sample(count, own)))
-        return cls(tuple(found))
-
-
-@dataclass(frozen=True, eq=False)
-class _Outcomes:
-    """Units that go through every experiment: drawn graphs, parameters and noise."""
-
-    parts: tuple[tuple[Any, Float[np.ndarray, "_ R m"]], ...]
-
-    @classmethod
-    def of(cls, posterior: Posterior, experiments: int, rows: int, seed: int) -> _Outcomes:
-        own = child_seed(seed, Stream.EXPERIMENT_NOISE)
-        fits = _Fits.of(posterior, experiments, own)
-        rng, m = generator(seed, Stream.EXPERIMENT_NOISE, 1), len(posterior.names)
-        return cls(
-            tuple(
-                (parameters.draw(graphs, own), rng.standard_normal((len(graphs), rows, m)))
-                for parameters, graphs in fits.parts
-            )
-        )
-
-    def simulate(
-        self, target: int | None, level: Float[np.ndarray, " R"] | None
-    ) -> Float[np.ndarray, "B R m"]:
-        """What the units would show with one variable set."""
-        found = []
-        for equations, noise in self.parts:
-            values = np.full(noise.shape, np.nan)
-            free = np.ones((len(noise), noise.shape[2]), dtype=bool)
-            if target is not None:
-                values[:, :, target] = level
-                free[:, target] = False
-            found.append(equations.propagate(values, noise, free))
-        return np.concatenate(found)
-
-
-@dataclass(frozen=True, eq=False)
-class _Design:
-    """Draws whose weights outcomes change, and the groups that matter."""
-
-    group: Int[np.ndarray, " T"]
-    families: tuple[tuple[Families, UInt8[np.ndarray, "_ m m"]], ...]
-
-    @property
-    def _share(self) -> Float[np.ndarray, " G"]:
-        return np.bincount(self.group) / len(self.group)
-
-    @property
-    def uncertainty(self) -> float:
-        share = self._share[self._share > 0]
-        return float(-(share * np.log2(share)).sum())
-
-    @property
-    def limit(self) -> float:
-        return float(np.log2(len(self.group)))
-
-    def bits(
-        self, outcomes: Float[np.ndarray, "B R m"], target: int | None
-    ) -> Float[np.ndarray, " B"]:
-        """KL of the groups' probabilities after each outcome from those before, in bits."""
-        weights = self._log_weights(outcomes, target)
-        groups = len(self._share)
-        terms = np.full((groups, len(outcomes)), -np.inf)
-        for g in range(groups):
-            terms[g] = logsumexp(weights[:, self.group == g], axis=1)
-        after = terms - logsumexp(terms, axis=0)
-        ratio = after - np.log(self._share)[:, None]
-        return (np.exp(after) * ratio).sum(axis=0) / np.log(2)
-
-    def _log_weights(
-        self, outcomes: Float[np.ndarray, "B R m"], target: int | None
-    ) -> Float[np.ndarray, "B T"]:
-        return np.concatenate(
-            [self._averaged(f, graphs, outcomes, target) for f, graphs in self.families], axis=1
-        )
-
-    def _averaged(
-        self,
-        families: Families,
-        graphs: UInt8[np.ndarray, "t m m"],
-        outcomes: Float[np.ndarray, "B R m"],
-        target: int | None,
-        skip: Bool[np.ndarray, "t m"] | None = None,
-    ) -> Float[np.ndarray, "B t"]:
-        """Σ_j log p(Y_j | Y_P, D) over the nodes that are neither set nor skipped."""
-        total = np.zeros((len(outcomes), len(graphs)))
-        for j in range(graphs.shape[1]):
-            if j == target:
-                continue
-            sets, which = np.unique(graphs[:, :, j], axis=0, return_inverse=True)
-            which, wanted = which.reshape(-1), np.ones(len(graphs), dtype=bool)
-            if skip is not None:
-                wanted = ~skip[:, j]
-            elif len(sets) == 1 and len(self.families) == 1:
-                continue  # the same factor for every graph
-            for k in np.unique(which[wanted]):
-                term = families.log_predictive(j, np.flatnonzero(sets[k]), outcomes)
-                total[:, wanted & (which == k)] += term[:, None]
-        return total
-
-
-@dataclass(frozen=True, eq=False)
-class _GraphDesign(_Design):
-    """Groups are graphs."""
-
-    @classmethod
-    def of(cls, posterior: Posterior, seed: int) -> _GraphDesign:
-        fits = _Fits.of(posterior, GRAPHS, seed)
-        everything = np.concatenate([graphs for _, graphs in fits.parts])
-        families = tuple((Families(parameters, seed), graphs) for parameters, graphs in fits.parts)
-        return cls(distinct(everything)[1], families)
-
-
-@dataclass(frozen=True, eq=False)
-class _EffectDesign(_Design):
-    """Groups are values of an effect; its own parameters are drawn, others averaged over."""
-
-    equations: tuple[Any, ...] = ()
-    deciding: tuple[Bool[np.ndarray, "_ m"], ...] = ()
-
-    @property
-    def limit(self) -> float:
-        return self.uncertainty
-
-    @classmethod
-    def of(cls, posterior: Posterior, about: Any, seed: int) -> _EffectDesign:
-        if isinstance(about, str) or not isinstance(about, Sequence) or len(about) != 2:
-            raise ValueError(f"about must be a pair (cause, effect); got {show(about)}")
-        x = index(posterior.names, about[0], "cause")
-        y = index(posterior.names, about[1], "effect")
-        if x == y:
-            raise ValueError(f"cause and effect are the same variable, {show(about[0])}")
-        fixed = np.full(len(posterior.names), np.nan)
-        fixed[x] = usual_value(posterior, x)
-        question = Question(x, y, usual_change(posterior, about[0]), fixed)
-        fits = _Fits.of(posterior, DRAWS, seed)
-        values, equations, deciding = [], [], []
-        for parameters, graphs in fits.parts:
-            drawn = parameters.draw(graphs, seed)
-            involved = question.involved(graphs)
-            linear = isinstance(drawn, LinearEquations)
-            nodes = (involved.moved if linear else involved.relevant) & involved.reached[:, None]
-            values.append(_effects(drawn, question, involved, seed))
-            equations.append(drawn)
-            deciding.append(nodes)
-        families = tuple((Families(parameters, seed), graphs) for parameters, graphs in fits.parts)
-        group = _grouped(np.concatenate(values))
-        return cls(group, families, tuple(equations), tuple(deciding))
-
-    def _log_weights(
-        self, outcomes: Float[np.ndarray, "B R m"], target: int | None
-    ) -> Float[np.ndarray, "B T"]:
-        found = []
-        flat = outcomes.reshape(-1, outcomes.shape[2])
-        for (families, graphs), equations, deciding in zip(
-            self.families, self.equations, self.deciding, strict=True
-        ):
-            total = self._averaged(families, graphs, outcomes, target, deciding)
-            for j in range(graphs.shape[1]):
-                which = np.flatnonzero(deciding[:, j])
-                if j != target and len(which):
-                    own = log_densities(equations, np.full(len(which), j), flat, which)
-                    total[:, which] += own.reshape(-1, *outcomes.shape[:2]).sum(axis=2).T
-            found.append(total)
-        return np.concatenate(found, axis=1)
-
-
 def usual_change(posterior: Posterior, name: str) -> float:
     """One standard deviation of a variable, over the rows where it was not set from outside.
 
@@ -439,28 +247,3 @@ def usual_change(posterior: Posterior, name: str) -> float:
         return float(problem.scaling.scale[j])
     free = ~problem.data.intervened[:, j]
     return float(problem.data.values[free if free.any() else slice(None), j].std())
-
-
-def _effects(
-    equations: Any, question: Question, involved: Involved, seed: int
-) -> Float[np.ndarray, " T"]:
-    if isinstance(equations, LinearEquations):
-        slopes = equations.responses(question.cause, involved.moved)
-        return np.where(involved.reached, question.change * slopes[:, question.effect], 0.0)
-    found, _ = simulate(equations, question, involved, seed, float(involved.reached.mean()))
-    return np.where(involved.reached, found, 0.0)
-
-
-def _grouped(effects: Float[np.ndarray, " T"]) -> Int[np.ndarray, " T"]:
-    """0 for no effect, and groups of equal size for the others; no group is empty.
-
-    Examples
-    --------
-    >>> _grouped(np.array([0.0, 0.0, 1.0, 2.0])).tolist()
-    [0, 0, 1, 2]
-    """
-    group = np.zeros(len(effects), dtype=np.int64)
-    moved = np.flatnonzero(effects != 0)
-    rank = np.argsort(np.argsort(effects[moved], kind="stable"))
-    group[moved] = 1 + rank * GROUPS // max(len(moved), 1)
-    return np.unique(group, return_inverse=True)[1].reshape(-1)
