@@ -28,10 +28,10 @@ def done(*arguments):
 @pytest.fixture(scope="module")
 def table(tmp_path_factory):
     rng = np.random.default_rng(1)
-    a, b = rng.standard_normal((2, 300))
-    c = a + b + 0.5 * rng.standard_normal(300)
-    d = c + 0.5 * rng.standard_normal(300)
-    frame = pd.DataFrame({"a": a, "b": b, "c": c, "dose": np.exp(d), "id": range(300), "x,y": 1.0})
+    a, b = rng.standard_normal((2, 3000))
+    c = a + b + 0.5 * rng.standard_normal(3000)
+    d = c + 0.5 * rng.standard_normal(3000)
+    frame = pd.DataFrame({"a": a, "b": b, "c": c, "dose": np.exp(d), "id": range(3000), "x,y": 1.0})
     path = tmp_path_factory.mktemp("data") / "table.csv"
     frame.to_csv(path, index=False)
     return path
@@ -49,17 +49,9 @@ def test_one_column_is_transformed_and_columns_are_dropped(finished, table, tmp_
     posterior = svidag.load(finished[0])
     assert posterior.names == ("a", "b", "c", "dose")
     assert posterior.problem.data.transforms == (None, None, None, "log")
-    drop = (
-        "--drop",
-        "id,a",
-        "--drop",
-        "x,y",
-        "--transform",
-        "dose=log",
-        "--transform",
-        "c=rank-gaussian",
-    )
-    done("fit", table, "-o", tmp_path / "run", *drop, *QUICK)
+    chosen = ("--drop", "id,a", "--drop", "x,y", "--transform", "dose=log")
+    chosen += ("--transform", "c=rank-gaussian")
+    done("fit", table, "-o", tmp_path / "run", *chosen, *QUICK)
     other = svidag.load(tmp_path / "run").problem.data
     assert (other.names, other.transforms) == (("b", "c", "dose"), (None, "rank-gaussian", "log"))
     assert "is finished" in done("fit", tmp_path / "run").stderr

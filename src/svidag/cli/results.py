@@ -145,6 +145,7 @@ def next_experiments(
         if as_json:
             typer.echo(json.dumps(found.to_dict()))
             return
+        write_line(found.title)
         output().print(experiment_table(found))
         for line in found.notes:
             write_line(line)

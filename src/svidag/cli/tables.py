@@ -72,7 +72,7 @@ def pair_table(found: Decisions, known: pd.DataFrame | None = None) -> Table:
 
 def experiment_table(found: Experiments) -> Table:
     """What each experiment would tell, the most informative first."""
-    table = _table(printable(found.title))
+    table = Table(pad_edge=False)
     table.add_column("set")
     table.add_column("to")
     table.add_column("bits", justify="right")

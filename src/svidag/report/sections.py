@@ -28,9 +28,9 @@ CONTRADICTION = 0.3
 """Change of an arrow's probability from which the data speak against a stated belief."""
 SPREADS = 20
 """Arrows listed by how far the fits of a mixture differ."""
-EXPERIMENTS = 24
+EXPERIMENTS = 16
 """Simulated experiments for each variable."""
-FAMILY_GRAPHS, FAMILY_DRAWS, MOST_FAMILIES = 200, 20, 20_000
+FAMILY_GRAPHS, FAMILY_DRAWS, MOST_FAMILIES = 200, 20, 15_000
 """Graphs in which parent sets are counted, how much more a drawn parameter costs than a closed
 form, and parent sets that are looked at for experiments at most: about ten seconds."""
 BINS = 24
