@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float, Int
 from scipy.special import logsumexp, ndtri
-from scipy.stats import multivariate_t, qmc
+from scipy.stats import chi2, qmc
 from scipy.stats import t as student
 
 from svidag.data import Dataset
@@ -179,12 +179,7 @@ def _weigh(
     root = np.linalg.cholesky(spread)
     first = centre[:, None] + halves[0] @ root.T
     log_p = _log_joint(equations, values, unknown, first)
-    log_q = np.stack(
-        [
-            _log_t(row, middle, spread)
-            for row, middle in zip(first, centre, strict=True)
-        ]
-    )  # fmt: skip
+    log_q = _log_t(first, centre, spread)
     weights = np.exp(log_p - log_q - logsumexp(log_p - log_q, axis=1, keepdims=True))
     middles = np.einsum("ng,ngu->nu", weights, first)
     away = first - middles[:, None]
@@ -192,19 +187,21 @@ def _weigh(
     second = middles[:, None] + halves[1] @ np.linalg.cholesky(spreads).swapaxes(1, 2)
     points = np.concatenate([first, second], axis=1)
     log_p = np.concatenate([log_p, _log_joint(equations, values, unknown, second)], axis=1)
-    log_q = np.stack(
-        [
-            np.logaddexp(_log_t(row, centre[k], spread), _log_t(row, middles[k], spreads[k]))
-            for k, row in enumerate(points)
-        ]
-    )
+    log_q = np.logaddexp(_log_t(points, centre, spread), _log_t(points, middles, spreads))
     return points, np.exp(log_p - log_q - logsumexp(log_p - log_q, axis=1, keepdims=True))
 
 
 def _log_t(
-    points: Float[np.ndarray, "G u"], centre: Float[np.ndarray, " u"], spread: np.ndarray
-) -> Float[np.ndarray, " G"]:
-    return np.atleast_1d(multivariate_t(centre, spread, df=FREEDOM).logpdf(points))
+    points: Float[np.ndarray, "N G u"],
+    centre: Float[np.ndarray, "N u"],
+    spread: Float[np.ndarray, "*rows u u"],
+) -> Float[np.ndarray, "N G"]:
+    """The log density of the candidates' distribution, up to a constant."""
+    away = points - centre[:, None]
+    squares = (away * np.linalg.solve(spread, away.swapaxes(1, 2)).swapaxes(1, 2)).sum(axis=2)
+    power = 0.5 * (FREEDOM + points.shape[2])
+    scale = np.reshape(0.5 * np.linalg.slogdet(spread)[1], (-1, 1))
+    return -scale - power * np.log1p(squares / FREEDOM)
 
 
 def _log_joint(
@@ -226,12 +223,12 @@ def _log_joint(
             if len(s):
                 terms = log_densities(equations, np.full(len(s), j), table, s)
                 total[s] += terms.reshape(len(s), rows, -1)
-    return logsumexp(total, axis=0)
+    return np.asarray(logsumexp(total, axis=0))
 
 
 def _touched(equations: Equations, unknown: Int[np.ndarray, " u"]) -> Bool[np.ndarray, "S m"]:
     """Nodes whose density changes with the candidates: these, and their effects."""
-    touched = equations.graphs[:, unknown].any(axis=1)
+    touched = np.asarray(equations.graphs[:, unknown].any(axis=1))
     touched[:, unknown] = True
     return touched
 
@@ -267,8 +264,6 @@ def _points(size: int, columns: int, seed: int, half: int) -> Float[np.ndarray, 
     even = np.clip(even, 1e-12, 1 - 1e-12)
     if columns == 1:
         return student(FREEDOM).ppf(even[:, :1])
-    from scipy.stats import chi2
-
     scale = np.sqrt(FREEDOM / chi2(FREEDOM).ppf(even[:, -1:]))
     return ndtri(even[:, :-1]) * scale
 

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     import networkx as nx
 
     import svidag.effects
-    from svidag.posterior.posterior import Posterior
     from svidag.posterior.sensitivity import Sensitivity
     from svidag.report.drawing import Drawing
     from svidag.report.summary import Summary
@@ -27,7 +26,7 @@ class Answers:
     """The questions of a `Posterior` that lead beyond it; only a `Posterior` can be asked."""
 
     def effect(
-        self: Posterior,
+        self: Any,
         cause: str,
         effect: str,
         change: Any = 1.0,
@@ -88,7 +87,7 @@ class Answers:
             self, cause, effect, change=change, at=at, holding=holding, n=n, seed=seed, level=level
         )
 
-    def do(self: Posterior, values: Any, n: int = 1000, seed: int = 0) -> pd.DataFrame:
+    def do(self: Any, values: Any, n: int = 1000, seed: int = 0) -> pd.DataFrame:
         """Draw n rows of all variables while some are held at given values.
 
         Graph and parameters are drawn anew for each row. Values are in the units of the table, or
@@ -108,7 +107,7 @@ class Answers:
         return interventional(self, values, n=n, seed=seed)
 
     def predict(
-        self: Posterior,
+        self: Any,
         rows: Any,
         columns: Sequence[str] | str | None = None,
         n: int = 200,
@@ -149,7 +148,7 @@ class Answers:
         return predict(self, rows, columns, n=n, seed=seed, level=level)
 
     def next_experiments(
-        self: Posterior,
+        self: Any,
         rows: int = 100,
         *,
         about: tuple[str, str] | None = None,
@@ -183,7 +182,7 @@ class Answers:
 
         return next_experiments(self, rows, about=about, values=values, n=n, seed=seed)
 
-    def sensitivity(self: Posterior) -> Sensitivity:
+    def sensitivity(self: Any) -> Sensitivity:
         """What becomes of sure arrows under other margins, mechanisms and resamples.
 
         A fit with ``bags="auto"`` has tried that; for another one the probes are run now.
@@ -202,7 +201,7 @@ class Answers:
 
         return probe_posterior(self)
 
-    def save(self: Posterior, path: str | os.PathLike[str]) -> Path:
+    def save(self: Any, path: str | os.PathLike[str]) -> Path:
         """Write everything to one file, in one step; `svidag.load` reads it back.
 
         The file holds the table too: share it as you would share the data.
@@ -212,7 +211,7 @@ class Answers:
         return save(self, path)
 
     def to_networkx(
-        self: Posterior, threshold: float | None = None, *, graph: pd.DataFrame | None = None
+        self: Any, threshold: float | None = None, *, graph: pd.DataFrame | None = None
     ) -> nx.DiGraph:
         """The consensus graph, or all arrows above a threshold, with their probabilities.
 
@@ -223,13 +222,13 @@ class Answers:
 
         return to_networkx(self, threshold, graph=graph)
 
-    def to_pgmpy(self: Posterior, graph: pd.DataFrame | None = None) -> Any:
+    def to_pgmpy(self: Any, graph: pd.DataFrame | None = None) -> Any:
         """The consensus graph, or a given one, as a pgmpy ``DAG``; needs svidag[pgmpy]."""
         from svidag.export import to_pgmpy
 
         return to_pgmpy(self, graph)
 
-    def to_arviz(self: Posterior, n: int = 1000, seed: int = 0) -> Any:
+    def to_arviz(self: Any, n: int = 1000, seed: int = 0) -> Any:
         """n drawn graphs with prior and data, as ``InferenceData`` or, from ArviZ 1.0, a DataTree.
 
         Draws are a dimension of their own and no chains, since no R-hat applies to them; needs
@@ -239,20 +238,20 @@ class Answers:
 
         return to_arviz(self, n, seed)
 
-    def report(self: Posterior, path: str | os.PathLike[str]) -> Path:
+    def report(self: Any, path: str | os.PathLike[str]) -> Path:
         """Write one HTML file that shows all this and opens offline; its path is returned."""
         from svidag.report import write
 
         return write(self, path)
 
-    def summary(self: Posterior) -> Summary:
+    def summary(self: Any) -> Summary:
         """The verdict, the mechanism and what is known of each pair, as text to print."""
         from svidag.report.summary import summarise
 
         return summarise(self)
 
     def plot(
-        self: Posterior, path: str | os.PathLike[str] | None = None, *, threshold: float = 0.5
+        self: Any, path: str | os.PathLike[str] | None = None, *, threshold: float = 0.5
     ) -> Drawing:
         """Draw the graph with its probabilities; a notebook shows it.
 
@@ -276,5 +275,5 @@ class Answers:
 
         return draw(self, path, threshold)
 
-    def _repr_html_(self: Posterior) -> str:
+    def _repr_html_(self: Any) -> str:
         return self.summary().html()
