@@ -211,3 +211,11 @@ def test_values_are_as_stated_and_the_seed_decides(four):
     assert np.isclose(column, low).any()
     assert np.isclose(column, high).any()
     assert list(one.to_frame()) == ["set to", "bits", "standard error"]
+
+
+def test_values_of_a_transformed_column_say_so():
+    data = np.exp(svidag.datasets.two_node("linear", n=60).data)
+    posterior = svidag.fit(data, transforms={"x1": "log"}, mechanism="linear", progress=False)
+    shown = posterior.next_experiments(5, n=3).to_frame()["set to"]
+    assert shown["x1"].endswith("(log)")
+    assert not shown["x2"].endswith("(log)")

@@ -61,12 +61,20 @@ def _matrix(
 
 def pair_table(found: Decisions, known: pd.DataFrame | None = None) -> Table:
     """Each pair that may be connected, one to a line, in the words of the report."""
+    pair, status, *probabilities, ground = HEADS
     table = _table("Pairs of variables")
-    for head in (*HEADS, *(["known"] if known is not None else [])):
-        table.add_column(head, justify="right" if head.startswith("P(") else "left")
-    for pair, row in list(zip(found.shown(), pair_rows(found), strict=True))[:PAIRS]:
-        marks = [] if known is None else [_mark(known, pair.cause, pair.effect)]
-        table.add_row(*map(printable, row), *marks)
+    table.box, table.padding = box.SIMPLE_HEAD, (0, 1, 0, 0)
+    table.add_column(pair, overflow="fold")
+    for head in probabilities:
+        table.add_column(head, justify="right", no_wrap=True)
+    table.add_column(f"{status}: {ground}", overflow="fold")
+    if known is not None:
+        table.add_column("known")
+    for each, row in list(zip(found.shown(), pair_rows(found), strict=True))[:PAIRS]:
+        name, word, *numbers, basis = map(printable, row)
+        marks = [] if known is None else [_mark(known, each.cause, each.effect)]
+        told = f"{word}: {basis}" if each.basis else word
+        table.add_row(name, *numbers, told, *marks)
     return table
 
 

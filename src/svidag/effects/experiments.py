@@ -40,6 +40,8 @@ class Experiments:
         The variables.
     values
         The values each is set to, in turn over the rows.
+    transforms
+        The transform that each went through in the `Dataset`, if any: values are in its units.
     bits, standard_error
         Expected information, and its Monte Carlo error.
     observing, observing_error
@@ -56,6 +58,7 @@ class Experiments:
 
     names: tuple[str, ...]
     values: tuple[tuple[float, ...], ...]
+    transforms: tuple[str | None, ...]
     bits: Float[np.ndarray, " m"]
     standard_error: Float[np.ndarray, " m"]
     observing: float
@@ -87,10 +90,12 @@ class Experiments:
 
     def rows(self) -> Iterator[tuple[str, str, float, float]]:
         """Name, values as text, bits and standard error of each, best first."""
-        for name, values, bits, error in zip(
-            self.names, self.values, self.bits, self.standard_error, strict=True
+        for name, values, transform, bits, error in zip(
+            self.names, self.values, self.transforms, self.bits, self.standard_error, strict=True
         ):
-            yield name, ", ".join(f"{value:.4g}" for value in values), float(bits), float(error)
+            listed = ", ".join(f"{value:.4g}" for value in values)
+            scale = "" if transform is None else f" ({transform})"
+            yield name, listed + scale, float(bits), float(error)
 
     def to_frame(self) -> pd.DataFrame:
         """A row for each variable: its values, bits and their standard error."""
@@ -163,6 +168,7 @@ def next_experiments(
     return Experiments(
         names=tuple(posterior.names[j] for j in best),
         values=tuple(tuple(dict.fromkeys(levels[j].tolist())) for j in best),
+        transforms=tuple(_transforms(posterior)[j] for j in best),
         bits=means[best],
         standard_error=errors[best],
         observing=float(observed.mean()),
@@ -184,6 +190,11 @@ def _question(posterior: Posterior, about: Any) -> Question:
     fixed = np.full(len(posterior.names), np.nan)
     fixed[x] = usual_value(posterior, x)
     return Question(x, y, usual_change(posterior, about[0]), fixed)
+
+
+def _transforms(posterior: Posterior) -> tuple[str | None, ...]:
+    problem = posterior.problem
+    return (None,) * len(posterior.names) if problem is None else problem.data.transforms
 
 
 def _error(bits: Float[np.ndarray, " B"]) -> float:
