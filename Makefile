@@ -13,10 +13,9 @@ demo: $(VENV)/.fit
 	@echo "Now a table of your own:  $(BIN)/svidag fit table.csv -o run  and  $(BIN)/svidag report run"
 	@echo "To type 'svidag' alone:   source $(BIN)/activate"
 
-# Under two minutes: style, types, layers, and the tests that need no long fit.
+# Under two minutes on two cores: style, types, layers, and the tests that are not marked slow.
 check: lint
-	$(BIN)/pytest -n auto -q tests/laws tests/unit --ignore-glob='*fuzz*' --ignore-glob='*bench_*' \
-	  --ignore=tests/unit/test_cli.py --ignore=tests/unit/test_saving.py
+	$(BIN)/pytest -n auto -q -m 'not slow' tests/laws tests/unit
 
 # Under 15 minutes on two cores: everything.
 test: lint chromium

@@ -40,8 +40,8 @@ __all__ = [
     "metrics",
 ]
 
-# Where each public name lives. It is imported when first asked for: JAX and pandas take seconds,
-# and a program that only reads a posterior should not wait for what fits one.
+# The module of each public name. It is imported on first use: JAX and pandas take seconds, and a
+# program that only reads a posterior should not have to import what fits one.
 _HOMES = {
     "SVIDAG": "svidag.estimator",
     "DataWarning": "svidag.data",

@@ -52,16 +52,16 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    _settle(target.parent)
+    _sync_directory(target.parent)
 
 
 def _unwritable(path: str | os.PathLike[str], error: OSError) -> OSError:
-    """The error, about the file that was asked for and not the one beside it."""
+    """The same error, with the name of the requested file in place of the temporary one."""
     return type(error)(error.errno, f"cannot write: {error.strerror}", os.fspath(path))
 
 
-def _settle(directory: Path) -> None:
-    """Let the move itself survive a power failure, where the system can promise that."""
+def _sync_directory(directory: Path) -> None:
+    """Write the directory to disk, so that the move survives a power failure."""
     with contextlib.suppress(OSError):
         handle = os.open(directory, os.O_RDONLY)
         try:

@@ -54,7 +54,7 @@ class SVIDAG(BaseEstimator):
         standardise: Any = True,
         graph_weights: Any = "order",
         coarsen: Any = None,
-        bags: Any = None,
+        bags: Any = "auto",
         bag_rows: Any = None,
         minutes: Any = None,
         workers: Any = None,

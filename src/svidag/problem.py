@@ -35,7 +35,7 @@ class Problem:
             )
         dataset = Dataset.from_any(data, interventions=interventions)
         findings = dataset.audit()
-        _tell(findings, standardise)
+        _warn(findings, standardise)
         edges = (Prior() if prior is None else prior).bind(dataset.names)
         checksum = dataset.checksum
         scaling = None
@@ -56,7 +56,7 @@ class Problem:
         }
 
 
-def _tell(findings: tuple[Finding, ...], standardise: bool) -> None:
+def _warn(findings: tuple[Finding, ...], standardise: bool) -> None:
     """Warn of what the audit found; differences of scale are of no concern once they are gone."""
     for finding in findings:
         if not (standardise and finding.kind == "varsortability"):

@@ -24,7 +24,7 @@ GUIDE = {
     "steps": 500,
     "rounds": 100_000,
     "sweeps": 4,
-    "look": 2,
+    "check_every": 2,
 }
 
 

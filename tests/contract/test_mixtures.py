@@ -128,7 +128,7 @@ class Stop(Silent):
     def open(self, title, done, total):
         self.here = title == self.stage
 
-    def update(self, done, figures):
+    def update(self, done, metrics):
         if self.here and done >= self.done:
             raise KeyboardInterrupt
 

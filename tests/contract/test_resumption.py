@@ -32,7 +32,7 @@ TABLE = {
 GUIDE = {
     "mechanism": "linear", "method": "svi-dag", "guide": "mean-field", "chains": 2, "steps": 12,
     "rounds": 12,
-    "look": 4, "sweeps": 4, "agreement": 0,
+    "check_every": 4, "sweeps": 4, "agreement": 0,
 }  # fmt: skip
 FITS = {
     "table": TABLE,

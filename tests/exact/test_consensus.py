@@ -207,8 +207,11 @@ def test_joint_features_are_shares_of_graphs():
         ({}, "say what should hold"),
         ({"path": "ab"}, "list of at least two names; got 'ab'"),
         ({"path": ["a"]}, "list of at least two names"),
-        ({"path": ["a", "B"]}, "'B' is no variable of this posterior; the nearest column is 'b'"),
-        ({"edges": [("a", "z")]}, "'z' is no variable"),
+        (
+            {"path": ["a", "B"]},
+            "'B' is not a variable of this posterior; the nearest column is 'b'",
+        ),
+        ({"edges": [("a", "z")]}, "'z' is not a variable"),
     ],
 )
 def test_questions_are_checked(asked, reason):

@@ -10,7 +10,7 @@ import svidag
 from svidag import Prior
 from svidag.data import DataWarning, Scaling
 from svidag.effects.estimation import UNITS, simulate
-from svidag.effects.question import Question
+from svidag.effects.query import EffectQuery
 from svidag.graph import all_dags, ancestors
 from svidag.mechanisms.linear import LinearGaussian
 from svidag.mechanisms.linear_parameters import LinearParameters
@@ -18,9 +18,9 @@ from svidag.mechanisms.mlp import MLPMechanism
 from svidag.mechanisms.wide import WideNetwork
 from svidag.mechanisms.wide_parameters import WideParameters
 from svidag.posterior import DrawnGraphs, Posterior
-from svidag.variational.fitted import NetworkParameters
 from svidag.variational.guide import BernoulliGuide
 from svidag.variational.published_bound import Networks
+from svidag.variational.published_posterior import NetworkParameters
 
 NAMES = ("a", "b", "c", "d")
 FAR = pytest.mark.filterwarnings("ignore::svidag.effects.ExtrapolationWarning")
@@ -149,8 +149,8 @@ def test_without_bends_simulation_gives_the_linear_effect():
     graphs = graphs[ancestors(graphs)[:, 1, 2]]
     equations = WideParameters(model, scaling).draw(graphs, seed=1)
     fixed = np.array([np.nan, 1.0, np.nan, np.nan])
-    question = Question(1, 2, 0.5, fixed)
-    found, variance = simulate(equations, question, question.involved(graphs), seed=0, share=1.0)
+    query = EffectQuery(1, 2, 0.5, fixed)
+    found, variance = simulate(equations, query, query.relevant_nodes(graphs), seed=0, share=1.0)
     slopes = np.linalg.inv(np.eye(4) - equations.weights)[:, 1, 2]
     np.testing.assert_allclose(found, 0.5 * slopes, atol=1e-10)
     assert variance < 1e-20

@@ -78,14 +78,14 @@ def test_cpdag_is_the_union_of_its_class(classes_of_five):
 def test_told_directions_give_the_essential_graph_of_the_interventions(classes_of_four, targets):
     """Two DAGs agree under interventions iff also the arrows into and out of targets agree."""
     inside = np.array([[k in target for k in range(4)] for target in targets])
-    told = (inside[:, :, None] != inside[:, None, :]).any(axis=0)
+    known = (inside[:, :, None] != inside[:, None, :]).any(axis=0)
     for graphs in classes_of_four:
         smaller = defaultdict(list)
         for A in graphs:
-            smaller[(A * told).tobytes()].append(A)
+            smaller[(A * known).tobytes()].append(A)
         for alike in smaller.values():
             union = np.stack(alike).max(axis=0)
-            assert (cpdags(np.stack(alike), known_directions=told) == union).all()
+            assert (cpdags(np.stack(alike), known_directions=known) == union).all()
 
 
 @pytest.mark.parametrize("pairs", [[(0, 1)], [(0, 1), (2, 3)], [(0, 2), (1, 3), (2, 3)]])

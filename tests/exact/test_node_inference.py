@@ -110,7 +110,7 @@ def test_same_seed_same_result_and_cached_scores_change_nothing():
 def test_a_run_cut_off_anywhere_goes_on_to_the_same_result(tmp_path):
     """Cut off in training, after its last step, and between segments of rounds."""
     model, beliefs, _ = problem(KNOWN)
-    settings = quick(guide="mean-field", steps=5, rounds=12, look=4, agreement=0.0)
+    settings = quick(guide="mean-field", steps=5, rounds=12, check_every=4, agreement=0.0)
 
     def run(**arguments):
         inference = NodeInference(CachedScores(model), beliefs, settings)
@@ -134,7 +134,7 @@ def test_a_run_cut_off_anywhere_goes_on_to_the_same_result(tmp_path):
 def test_rounds_that_were_resumed_are_not_forgotten_before_the_next_segment(tmp_path):
     model, beliefs, _ = problem(Prior())
     inference = NodeInference(
-        model, beliefs, quick(guide="mean-field", steps=3, rounds=8, look=4, agreement=0.0)
+        model, beliefs, quick(guide="mean-field", steps=3, rounds=8, check_every=4, agreement=0.0)
     )
     first, again = [], []
     inference.run(seed=0, keep=first.append)
@@ -165,7 +165,7 @@ def test_settings_are_checked():
         NodeGuideSettings(rounds=0)
     with pytest.raises(ValueError, match=r"rounds must be at least thin = 4.*got 3"):
         NodeGuideSettings(rounds=3, thin=4)
-    with pytest.raises(ValueError, match="look must be a multiple of thin = 2; got 5"):
-        NodeGuideSettings(look=5)
+    with pytest.raises(ValueError, match="check_every must be a multiple of thin = 2; got 5"):
+        NodeGuideSettings(check_every=5)
     with pytest.raises(ValueError, match="flattest must be above 0"):
         NodeGuideSettings(flattest=0.0)

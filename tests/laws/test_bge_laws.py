@@ -29,7 +29,7 @@ def test_every_member_of_a_markov_class_has_the_same_evidence():
     assert len(classes) == 185
     assert max(np.ptp(scores) for scores in classes.values()) < 1e-8
     means = np.sort([np.mean(scores) for scores in classes.values()])
-    assert np.diff(means).min() > 1e-8  # and different classes are told apart
+    assert np.diff(means).min() > 1e-8  # and different classes are distinguished
 
 
 def test_a_parentless_node_is_a_sequence_of_student_predictions():

@@ -40,6 +40,7 @@ def by_optax(steps):
     return at
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", RULES)
 def test_finite_gradients_are_followed_as_optax_does(rule):
     steps = gradients(20)

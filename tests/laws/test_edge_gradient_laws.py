@@ -20,6 +20,8 @@ from svidag.variational.published_bound import (
 )
 from svidag.variational.settings import PublishedSettings
 
+pytestmark = pytest.mark.slow  # compiles gradients of networks
+
 GRADIENTS = ("straight-through", "difference")
 
 

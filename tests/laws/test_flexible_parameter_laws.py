@@ -11,6 +11,8 @@ from svidag.mechanisms.linear import LinearGaussian
 from svidag.mechanisms.linear_parameters import LinearParameters
 from svidag.mechanisms.residual_density import TiltedDensity
 
+pytestmark = pytest.mark.slow  # compiles flexible fits
+
 NAMES = ("a", "b", "c")
 GRAPH = np.array([[0, 1, 1], [0, 0, 1], [0, 0, 0]], dtype=np.uint8)
 

@@ -14,6 +14,8 @@ from svidag.kernels import noise
 from svidag.networks.flows import FAMILIES
 from svidag.variational.guide import BernoulliGuide, FlowGuide, MeanFieldGuide, relaxed_edges
 
+pytestmark = pytest.mark.slow  # compiles flows
+
 M = 3
 R = jnp.array([0.4, -1.3, 0.7])
 LOCATION = 4 * jnp.arange(9.0).reshape(M, M) - 16

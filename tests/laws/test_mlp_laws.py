@@ -12,6 +12,8 @@ import scipy.stats
 
 from svidag.mechanisms.mlp import MLPMechanism, ParameterGuide
 
+pytestmark = pytest.mark.slow  # compiles networks
+
 M, ROWS = 4, 12
 A = jnp.array([[0.0, 1.0, 1.0, 0.0], [0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 1.0], [0.0] * 4])
 X = jr.normal(jr.key(10), (ROWS, M))

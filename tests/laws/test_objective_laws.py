@@ -19,6 +19,8 @@ from svidag.variational.guide import BernoulliGuide, FlowGuide
 from svidag.variational.order_guide import GaussianOrders
 from svidag.variational.published_bound import BoundEstimation, Networks, Rows, conditional_bound
 
+pytestmark = pytest.mark.slow  # compiles bounds of networks
+
 M, N, BATCH, DRAWS = 3, 12, 5, 2
 OFF = ~np.eye(M, dtype=bool)
 R = np.array([[0.3, -1.0, 0.8], [-0.2, 0.5, 0.1]], np.float32)

@@ -150,6 +150,7 @@ def test_scale_invariance_survives_equal_potentials():
     np.testing.assert_allclose(order.permutation, 1 / m, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale_invariant", [False, True])
 def test_implicit_gradient_is_the_unrolled_one_at_convergence(r, scale_invariant):
     implicit, unrolled = (replace(s, scale_invariant=scale_invariant) for s in (LIMIT, UNROLLED))
@@ -160,6 +161,7 @@ def test_implicit_gradient_is_the_unrolled_one_at_convergence(r, scale_invariant
         np.testing.assert_allclose(gradients(r, tau, implicit)[1], in_tau, rtol=1e-3)
 
 
+@pytest.mark.slow
 def test_implicit_gradient_is_the_limit_of_the_unrolled_one(r):
     """Before convergence the two differ; the gap closes as sweeps grow."""
 

@@ -268,7 +268,8 @@ def test_causes_come_before_effects_in_the_schedule():
         assert all(place[i] < place[j] for i, j in np.argwhere(graph) if i in place and j in place)
 
 
-def test_fits_carry_the_law_of_their_parameters():
+@pytest.mark.slow
+def test_fits_carry_the_distribution_of_their_parameters():
     x, _ = table(60)
     frame = Dataset.from_any(x, names=NAMES)
     quick = svidag.methods.OrderMCMC(exact=False, chains=1, burn_in=20, orders=50, thin=1, units=8)

@@ -23,6 +23,8 @@ from svidag.variational.published_algorithm import (
 from svidag.variational.published_bound import Rows
 from svidag.variational.settings import PublishedSettings
 
+pytestmark = pytest.mark.slow  # compiles training steps
+
 K, M, N = 3, 3, 40
 RATE, PARTICLE_RATE, SIGMA, TAU, TEMPERATURE = 0.003, 0.2, 1.3, 0.8, 0.4
 SMALL = {

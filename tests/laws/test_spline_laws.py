@@ -7,6 +7,8 @@ import pytest
 
 from svidag.kernels.coupling import inverse_spline, spline
 
+pytestmark = pytest.mark.slow  # compiles splines
+
 BINS, D = 5, 12
 
 

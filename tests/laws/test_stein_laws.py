@@ -12,6 +12,8 @@ from scipy.special import digamma, polygamma
 from svidag.orders.relaxation import Sinkhorn, relax
 from svidag.samplers.stein import SteinSettings, clip, direction, linearise
 
+pytestmark = pytest.mark.slow  # compiles gradients of kernels
+
 K, m = 5, 4
 QUICK = {"xla_backend_optimization_level": 0}  # these compile for longer than they run
 UNROLLED = Sinkhorn(sweeps=500, newton=0, start="flat", gradient="unrolled")

@@ -36,6 +36,7 @@ def features(x, parents, names, units, seed):
     return np.hstack([0.5 * x[:, list(parents)], np.full((len(x), 1), 0.5), hidden])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rows", "units"), [(40, 12), (40, 60), (1100, 12)], ids=["features", "rows", "blocks of rows"]
 )

@@ -116,8 +116,8 @@ def test_every_chain_of_a_trace_has_a_line_on_one_scale(posterior):
 
 def test_provenance_names_seed_settings_and_checksum(posterior):
     fingerprint = {"svidag": "0.1", "seed": 7, "prior": "beef"}
-    told = with_facts(posterior, fingerprint=fingerprint, settings={"orders": 3})
-    rows = dict(sections.provenance(told))
+    reported = with_facts(posterior, fingerprint=fingerprint, settings={"orders": 3})
+    rows = dict(sections.provenance(reported))
     assert rows["Fitted by svidag"] == "0.1"
     assert rows["Seed"] == "7"
     assert rows["Data, SHA-256"] == posterior.problem.original_checksum
@@ -183,7 +183,7 @@ def test_a_posterior_without_its_problem_is_reported(posterior, tmp_path):
     assert 'id="data"' not in text
 
 
-QUICK_GUIDE = SVIDAG(guide="mean-field", chains=2, steps=4, rounds=4, look=2, sweeps=2)
+QUICK_GUIDE = SVIDAG(guide="mean-field", chains=2, steps=4, rounds=4, check_every=2, sweeps=2)
 QUICK_NETWORKS = PublishedSVIDAG(iterations=3, blocks=1, width=4, hidden=(4,), hyper=(4,))
 CHAIN_TRACE, GUIDE_TRACE = (
     "Log evidence of the orders, by chain",

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import svidag
+from svidag.posterior.decisions import Direction
 from svidag.report.content import content
 from svidag.report.render import render
 
@@ -87,7 +88,12 @@ def drawn(page):
 
 
 def expected(found, threshold):
-    return sum(round(pair.strength, 4) >= threshold for pair in found.pairs)
+    """How many pairs are drawn: arrows by their probability, links by that of being connected."""
+    probabilities = [
+        pair.connected if pair.direction is Direction.OPEN else pair.forward
+        for pair in found.decisions.pairs
+    ]
+    return sum(round(p, 4) >= threshold for p in probabilities)
 
 
 @pytest.mark.parametrize("name", ["eleven", "fifty"])
@@ -240,9 +246,9 @@ def test_effects_follow_the_chosen_cause(visit, contents):
     rows = page.locator("#effect-table tbody tr")
     for cause in (2, 7):
         page.select_option("#cause", str(cause))
-        told = {row.locator("bdi").text_content() for row in rows.all()}
+        reported = {row.locator("bdi").text_content() for row in rows.all()}
         moved = (found.zero[cause] < 0.99).nonzero()[0]
-        assert told == {names[j] for j in moved if j != cause}
+        assert reported == {names[j] for j in moved if j != cause}
         assert names[cause] in page.text_content("#effect-note")
     page.select_option("#focus", "4")
     assert page.input_value("#cause") == "4"

@@ -191,7 +191,7 @@ def test_unknown_origin_calls_for_care():
     assert found.level is Level.CAREFUL
     assert [reason.text.split(",")[0] for reason in found.reasons] == [
         "Nothing is recorded about how these graphs were computed.",
-        "The data are not at hand",
+        "This posterior does not carry its data",
     ]
 
 
@@ -281,14 +281,14 @@ def test_few_effective_orders_call_for_care():
 
 
 def test_every_reason_of_the_fit_counts_and_the_worst_comes_first(exact):
-    told = [Reason(level, f"this is: {level}") for level in Level]
-    for reason in told:
+    reasons = [Reason(level, f"this is: {level}") for level in Level]
+    for reason in reasons:
         found = judge(with_reasons(exact, reason))
         assert found.level is reason.level
         assert reason in found.reasons
-    found = judge(with_reasons(exact, *told))
+    found = judge(with_reasons(exact, *reasons))
     assert found.level is Level.NOT
-    assert found.reasons == tuple(reversed(told))
+    assert found.reasons == tuple(reversed(reasons))
     assert "not the posterior" in found.headline
 
 

@@ -22,6 +22,8 @@ from svidag.bench.schema import StudyError
 from svidag.bench.study import Limits, Study
 from svidag.cli import app
 
+pytestmark = pytest.mark.slow  # starts clusters
+
 CELLS = 3
 TOY = """
 import os, time

@@ -16,6 +16,8 @@ from svidag.bench.tables import markdown, tables
 from svidag.datasets import Example, synthetic
 from svidag.datasets.example import labelled
 
+pytestmark = pytest.mark.slow  # runs whole fits
+
 STUDY = Path(__file__).parents[2] / "studies" / "misspecified.toml"
 FORECASTS = [
     [{"probability": [0.96, 0.97, 0.99, 0.1], "outcome": [1, 0, 0, 0]}],

@@ -11,6 +11,8 @@ from svidag.bench.clock import Clock
 from svidag.bench.rows import Store
 from svidag.cli import app
 
+pytestmark = pytest.mark.slow  # starts processes
+
 TOY = """
 import os, time
 import numpy as np
@@ -70,7 +72,7 @@ def test_a_cell_that_dies_is_lost_alone_and_tried_again(study):
     assert "1 finished, 3 failed, 0 had a row already" in first.output
     errors = {f["cell"]["method"]["action"]: f["error"] for f in study.failures().values()}
     assert errors["raise"] == "ValueError: no luck"
-    assert errors["crash"] == "the process died (signal 9)"
+    assert errors["crash"] == "the process ended unexpectedly (signal 9)"
     assert "the limit is 1.5" in errors["hoard"]
     (row,) = study.rows().values()
     assert row["cell"]["method"]["action"] == "fine"

@@ -15,6 +15,8 @@ from svidag.bench.study import Study
 from svidag.bench.tables import latex, markdown, tables
 from svidag.cli import app
 
+pytestmark = pytest.mark.slow  # draws plots
+
 RESULTS = Path(__file__).parents[2] / "results"
 STUDIES = Path(__file__).parents[2] / "studies"
 STUDY = """

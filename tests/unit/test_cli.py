@@ -16,6 +16,8 @@ from svidag.cli.run_directory import RunDirectory
 from svidag.cli.tables import print_matrix
 from svidag.methods import METHODS
 
+pytestmark = pytest.mark.slow  # runs commands with whole fits
+
 QUICK = ("--mechanism", "linear", "--set", "orders=60", "--set", "burn_in=60", "--quiet")
 
 
@@ -174,7 +176,9 @@ def test_an_unknown_method_is_told_with_the_nearest():
 
 @pytest.mark.parametrize("name", ["seed", "data", "method", "progress", "checkpoint"])
 def test_arguments_are_no_settings(table, tmp_path, name):
-    refused(2, "an argument of its own", "fit", table, "-o", tmp_path / "r", "--set", f"{name}=1")
+    refused(
+        2, "an argument of svidag.fit", "fit", table, "-o", tmp_path / "r", "--set", f"{name}=1"
+    )
 
 
 @pytest.mark.parametrize(("width", "numbered"), [(60, True), (200, False), (20, None)])
@@ -196,8 +200,8 @@ def test_an_interrupted_fit_says_how_it_goes_on(table, tmp_path, monkeypatch, sa
         raise KeyboardInterrupt
 
     monkeypatch.setattr(svidag, "fit", interrupted, raising=False)
-    told = "what was done is saved" if saved else "before there was anything to save"
-    refused(130, told, "fit", table, "-o", tmp_path / "my run")
+    message = "what was done is saved" if saved else "before there was anything to save"
+    refused(130, message, "fit", table, "-o", tmp_path / "my run")
     assert f"svidag fit '{tmp_path / 'my run'}'" in run("fit", tmp_path / "my run").stderr
     assert ("Going on" in run("fit", tmp_path / "my run").stderr) == saved
 
@@ -267,7 +271,7 @@ def test_the_report_is_one_page(finished, tmp_path):
 
 
 def test_check_says_what_is_wrong_without_fitting(table, tmp_path):
-    assert "Nothing stands in the way" in done("check", table).output
+    assert "No problem was found" in done("check", table).output
     broken = tmp_path / "broken.csv"
     broken.write_text("a,b\n1,2\n1,\n3,4\n", encoding="utf-8")
     refused(2, "'b'", "check", broken)
@@ -303,7 +307,7 @@ def test_dropped_columns_are_no_variables(table, tmp_path):
         ("did you mean 'order-mcmc'?", ("fit", "TABLE", "--method", "order-mcmd")),
         ("unknown setting 'orders'", ("fit", "TABLE", "--method", "exact", "--set", "orders=3")),
         ("graph_weights must be", ("fit", "TABLE", "--graph-weights", "both")),
-        ("no column", ("fit", "TABLE", "--interventions", "target")),
+        ("not a column", ("fit", "TABLE", "--interventions", "target")),
         ("holds no run", ("report", "nowhere")),
     ],
 )

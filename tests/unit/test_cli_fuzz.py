@@ -13,6 +13,8 @@ from typer.testing import CliRunner
 import svidag
 from svidag.cli import app
 
+pytestmark = pytest.mark.slow  # many generated commands
+
 QUICK = settings(
     max_examples=60,
     deadline=None,

@@ -95,8 +95,8 @@ def test_the_summary_counts_arrows_by_what_becomes_of_them():
         return Posterior(tuple("abcd"), DrawnGraphs(graph, np.ones(1)))
 
     change = svidag.compare(certain((0, 1), (1, 2), (2, 3)), certain((0, 1), (2, 1), (0, 3)))
-    told = change.summary()
-    counts = [told[key] for key in ("in_both", "reversed", "only_first", "only_second")]
+    reported = change.summary()
+    counts = [reported[key] for key in ("in_both", "reversed", "only_first", "only_second")]
     assert counts == [1, 1, 1, 1]
 
 

@@ -108,7 +108,7 @@ def test_a_number_beyond_float64_is_named():
         (np.zeros((2, 2, 2)), None, "3 dimensions"),
         ({"a": [1]}, None, "data is a dict"),
         (None, None, "data is a NoneType"),
-        ([[1, 2], [3]], None, "no 2-d array"),
+        ([[1, 2], [3]], None, "not a 2-d array"),
         (np.zeros((2, 2)), ["a"], "expected 2 names"),
         (np.zeros((2, 2)), "ab", "expected 2 names"),
         (np.zeros((2, 2)), ["a", "a"], "more than one column named 'a'"),
@@ -259,7 +259,7 @@ def test_a_mask_may_be_an_array_or_a_frame_matched_by_name(kind):
         (np.zeros(4), r"shape \(4,\)"),
         ([[1], [0, 1]], "interventions has the shape"),
         (np.full((4, 3), 0.5), r"0\.5.* in column 'PKA', row 0 .*expected True or False"),
-        (pd.DataFrame({"pka": [True] * 4}), "'pka', which is no column .* nearest .*'PKA'"),
+        (pd.DataFrame({"pka": [True] * 4}), "'pka', which is not a column .* nearest .*'PKA'"),
         (pd.DataFrame({"PKA": [True] * 3}), "3 rows; expected 4"),
         (pd.DataFrame({"PKA": [True, False, None, True]}), "None in column 'PKA', row 2"),
         (pd.DataFrame({"PKA": ["no"] * 4}), "'no' in column 'PKA', row 0"),
@@ -305,7 +305,7 @@ def test_rank_gaussian_is_the_normal_quantile_of_the_averaged_rank():
     ("transforms", "message"),
     [
         ("ln", "'ln' for column 'PKA'; expected 'log' and 'rank-gaussian'"),
-        ({"pka": "log"}, "'pka', which is no column; the nearest column is 'PKA'"),
+        ({"pka": "log"}, "'pka', which is not a column; the nearest column is 'PKA'"),
         ({"on": "log"}, "column 'on' has 0 in row 1 "),
     ],
 )

@@ -16,6 +16,8 @@ from svidag.data import AuditError, Dataset
 from svidag.data.columns import MISSING_WORDS
 from svidag.data.scaling import SMALLEST
 
+pytestmark = pytest.mark.slow  # many generated tables
+
 fuzz = settings(
     max_examples=80,
     deadline=None,

@@ -41,7 +41,7 @@ def test_a_chain_is_at_most_favoured():
     pair = both[frozenset((0, 1))]
     assert pair.status is Status.CONNECTED
     assert pair.direction is Direction.OPEN
-    assert pair.strength == pytest.approx(1.0)
+    assert pair.adjacent == pytest.approx(1.0)
 
 
 def test_a_doubtful_collider_is_open_but_its_direction_is_not():
@@ -49,7 +49,7 @@ def test_a_doubtful_collider_is_open_but_its_direction_is_not():
     pair = listed[frozenset((0, 2))]
     assert pair.status is Status.OPEN
     assert pair.direction is Direction.DECIDED
-    assert pair.strength == pytest.approx(0.5)
+    assert pair.forward == pytest.approx(0.5)
 
 
 @pytest.fixture(scope="module")

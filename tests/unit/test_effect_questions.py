@@ -154,18 +154,18 @@ def test_far_outside_the_observed_values_the_answer_warns(posterior):
     scaling, z = posterior.problem.scaling, posterior.problem.data.values
     low, high = scaling.invert(z.min(axis=0))[1], scaling.invert(z.max(axis=0))[1]
     reach = high - low
-    told = rf"'tar' = .* is far outside the observed values, {low:.4g} to {high:.4g}: "
+    message = rf"'tar' = .* is far outside the observed values, {low:.4g} to {high:.4g}: "
     for value in (high + 0.2 * reach, low - 0.2 * reach):
-        with pytest.warns(svidag.ExtrapolationWarning, match=told):
+        with pytest.warns(svidag.ExtrapolationWarning, match=message):
             posterior.do({"tar": value}, n=2)
-        with pytest.warns(svidag.DataWarning, match=told):
+        with pytest.warns(svidag.DataWarning, match=message):
             found = posterior.effect("smoke", "cancer", n=2, holding={"tar": value})
         assert found.cautions[0] in repr(found)
-    with pytest.warns(svidag.ExtrapolationWarning, match=told) as seen:
+    with pytest.warns(svidag.ExtrapolationWarning, match=message) as seen:
         found = posterior.effect("tar", "cancer", n=2, at=high, change=2 * reach)
     assert len(seen) == 1
     assert found.to_dict()["cautions"] == [str(seen[0].message)]
-    with pytest.warns(svidag.ExtrapolationWarning, match=told) as seen:
+    with pytest.warns(svidag.ExtrapolationWarning, match=message) as seen:
         posterior.effect("tar", "cancer", n=2, at=high + reach, change=-reach)
     assert f"{high + reach:g}" in str(seen[0].message)
 

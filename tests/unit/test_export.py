@@ -80,7 +80,7 @@ def test_json_has_pairs_and_consensus(posterior, arrows, tmp_path):
 
 
 def test_an_unknown_format_is_refused(posterior, tmp_path):
-    with pytest.raises(ValueError, match=r"'g\.xls' is no known format; there are \['csv'"):
+    with pytest.raises(ValueError, match=r"'g\.xls' is not a known format; there are \['csv'"):
         export.write(posterior, tmp_path / "g.xls")
     with pytest.raises(ValueError, match="format 'xls'"):
         export.write(posterior, tmp_path / "g", format="xls")

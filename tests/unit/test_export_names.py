@@ -51,7 +51,7 @@ def cyclic():
 
 
 def arrows(graph):
-    return {(a, b): figures["probability"] for a, b, figures in graph.edges(data=True)}
+    return {(a, b): attributes["probability"] for a, b, attributes in graph.edges(data=True)}
 
 
 def unquoted(text):
@@ -178,13 +178,13 @@ class _Absent:
             raise ModuleNotFoundError(name)
 
 
-@pytest.mark.parametrize(("package", "door"), [("pgmpy", "to_pgmpy"), ("arviz", "to_arviz")])
-def test_a_package_that_is_not_there_is_named_with_its_extra(package, door, monkeypatch):
+@pytest.mark.parametrize(("package", "method"), [("pgmpy", "to_pgmpy"), ("arviz", "to_arviz")])
+def test_a_package_that_is_not_there_is_named_with_its_extra(package, method, monkeypatch):
     for name in [name for name in sys.modules if name.split(".")[0] == package]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(sys, "meta_path", [_Absent(package), *sys.meta_path])
     with pytest.raises(ImportError, match=rf"needs {package}.*svidag\[{package}\]"):
-        getattr(cyclic(), door)()
+        getattr(cyclic(), method)()
 
 
 def test_pgmpy_gets_no_cycle():

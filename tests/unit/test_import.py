@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 TIMED = "import time; t = time.perf_counter(); import svidag; print(time.perf_counter() - t)"
 EVERYTHING = """
 import sys, warnings
@@ -29,6 +31,7 @@ def test_importing_takes_less_than_three_seconds():
     assert float(run(TIMED).stdout) < 3.0
 
 
+@pytest.mark.slow
 def test_importing_everything_prints_nothing_and_changes_no_global_state():
     done = run(EVERYTHING)
     assert done.stdout == ""

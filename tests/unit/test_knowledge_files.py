@@ -78,9 +78,9 @@ def test_the_same_statement_twice_is_one(read):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("belief: []", "'belief' is no known word; did you mean 'beliefs'?"),
-        ("zzz: []", "'zzz' is no known word; known are"),
-        ("1: []", "1 is no known word"),
+        ("belief: []", "'belief' is not a known word; did you mean 'beliefs'?"),
+        ("zzz: []", "'zzz' is not a known word; known are"),
+        ("1: []", "1 is not a known word"),
         ("[a, b]", "expected words such as 'beliefs'"),
         ("required: [[no, a]]", "required[0] must be a variable name, which is text; got False"),
         ("required: [[a, 1]]", "put quotes around a name that reads as something else"),

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from svidag.prior import Prior
 
+pytestmark = pytest.mark.slow  # many generated files
+
 NAMES = st.text(min_size=1, max_size=6) | st.sampled_from(
     ["no", "1", "null", "=", "<<", "~", "1e3"]
 )

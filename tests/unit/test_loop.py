@@ -81,6 +81,7 @@ def outcome(seed=0, steps=230, report=None, checkpoint=None, algorithm=None, **s
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chunk", [1, 7, 50, 1000])
 def test_the_chunk_size_changes_nothing(chunk):
     plain, chunked = outcome(chunk=23), outcome(chunk=chunk)
@@ -89,6 +90,7 @@ def test_the_chunk_size_changes_nothing(chunk):
     assert len(chunked.trace["height"]) == chunked.steps == 230
 
 
+@pytest.mark.slow
 def test_a_stop_rule_acts_at_the_same_step_whatever_the_chunk():
     def stop(trace):
         return len(trace["height"]) >= 150

@@ -10,6 +10,8 @@ from svidag.graph import are_dags
 from svidag.posterior import DrawnGraphs
 from svidag.posterior.mixture import MixtureGraphs, MixtureParameters
 
+pytestmark = pytest.mark.slow  # runs whole fits
+
 EXAMPLE = svidag.datasets.synthetic(m=4, edges=4, n=200, seed=3)
 
 
@@ -127,7 +129,7 @@ def test_one_fit_has_no_spread(fits):
         ({"bags": True}, "bags must be"),
         ({"bags": 2, "bag_rows": 3}, "bag_rows must be"),
         ({"workers": 0}, "workers must be"),
-        ({"groups": "family"}, "is no column"),
+        ({"groups": "family"}, "is not a column"),
         ({"groups": [1, 2]}, "2 labels; expected 200"),
     ],
 )

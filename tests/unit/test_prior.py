@@ -267,11 +267,13 @@ def test_columns_must_be_distinct(names, message):
 
 def test_warns_when_low_confidence_raises_a_low_belief():
     prior = Prior(p=0.1, beliefs={("a", "b"): 0.05}, confidence=1)
-    with pytest.warns(BeliefWarning, match=r"'a' → 'b' \(belief 0.05, confidence 1: 0.35") as told:
+    with pytest.warns(
+        BeliefWarning, match=r"'a' → 'b' \(belief 0.05, confidence 1: 0.35"
+    ) as reported:
         edges = prior.bind(NAMES)
     level = edges.marginal[1, 0]
-    assert f"shrink_to={level:.3g}" in str(told[0].message)
-    enough = float(re.search(r"confidence above (\S+) would", str(told[0].message))[1])
+    assert f"shrink_to={level:.3g}" in str(reported[0].message)
+    enough = float(re.search(r"confidence above (\S+) would", str(reported[0].message))[1])
     Prior(p=0.1, beliefs={("a", "b"): 0.05}, confidence=1.01 * enough).bind(NAMES)
     with pytest.warns(BeliefWarning):
         Prior(p=0.1, beliefs={("a", "b"): 0.05}, confidence=0.99 * enough).bind(NAMES)
@@ -284,9 +286,9 @@ def test_warns_when_low_confidence_lowers_a_high_belief():
 
 def test_a_warning_names_five_pairs_and_counts_the_rest():
     beliefs = {("a", effect): 0.05 for effect in "bcdefgh"}
-    with pytest.warns(BeliefWarning, match="'a' → 'f'.* and 2 more") as told:
+    with pytest.warns(BeliefWarning, match="'a' → 'f'.* and 2 more") as reported:
         Prior(p=0.1, beliefs=beliefs, confidence=1).bind("abcdefgh")
-    assert len(told) == 1
+    assert len(reported) == 1
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,7 @@ class Recorder(Meter):
         pass
 
 
+@pytest.mark.slow
 def test_every_stage_is_shown_with_its_total_where_that_is_known():
     recorder = Recorder()
     svidag.fit(rows(), method=QUICK, mechanism="linear", progress=recorder)
@@ -53,11 +54,14 @@ def test_every_stage_is_shown_with_its_total_where_that_is_known():
     ]
 
 
+@pytest.mark.slow
 def test_networks_show_how_many_parent_sets_they_scored():
     recorder = Recorder()
     method = dataclasses.replace(QUICK, units=6)
     svidag.fit(rows(), method=method, mechanism="nonlinear", progress=recorder)
-    scored = [done for title, _, told in recorder.stages if "scoring" in title for done in told]
+    scored = [
+        done for title, _, reported in recorder.stages if "scoring" in title for done in reported
+    ]
     assert scored == sorted(scored)
     assert 8 < scored[-1] <= 4 * 8
     swept = [stage for stage in recorder.stages if "searching with networks" in stage[0]]
@@ -70,9 +74,10 @@ def test_a_sum_over_all_orders_shows_its_one_stage():
     assert [stage[0] for stage in recorder.stages] == ["scoring all parent sets"]
 
 
+@pytest.mark.slow
 def test_a_guide_shows_its_training_and_its_rounds():
     recorder = Recorder()
-    method = SVIDAG(guide="mean-field", chains=1, steps=4, rounds=6, look=2)
+    method = SVIDAG(guide="mean-field", chains=1, steps=4, rounds=6, check_every=2)
     svidag.fit(rows(), method=method, mechanism="linear", progress=recorder)
     assert [(title, total) for title, total, _ in recorder.stages] == [
         ("training the guide", 4),
@@ -81,15 +86,16 @@ def test_a_guide_shows_its_training_and_its_rounds():
     assert recorder.stages[1][2] == [1, 2, 3, 4, 5, 6]
 
 
+@pytest.mark.slow
 def test_algorithm_1_shows_its_steps_with_the_bound():
     recorder = Recorder()
     tiny = {"blocks": 1, "width": 4, "hidden": (4,), "hyper": (4,), "particles": 2}
     method = PublishedSVIDAG(iterations=5, chunk=2, **tiny)
     with pytest.warns(svidag.FitWarning, match="5 steps are too few"):
         svidag.fit(rows(), method=method, progress=recorder)
-    ((title, total, told),) = recorder.stages
+    ((title, total, reported),) = recorder.stages
     assert (title, total) == ("following the bound", 5)
-    assert told == [0, 2, 4, 5]
+    assert reported == [0, 2, 4, 5]
     assert {"ELBO", "edges"} <= recorder.metrics.keys()
 
 
@@ -97,9 +103,9 @@ def test_lines_count_up_where_the_end_is_not_known(capsys):
     lines = Lines(every=0.0)
     lines.open("scoring", 0, None)
     lines.update(1234, {})
-    told = capsys.readouterr().err
-    assert told.startswith("scoring: 1,234 ")
-    assert "left" not in told
+    reported = capsys.readouterr().err
+    assert reported.startswith("scoring: 1,234 ")
+    assert "left" not in reported
 
 
 def test_what_comes_before_the_first_step_does_not_count_in_the_speed(capsys, monkeypatch):
@@ -125,6 +131,7 @@ def test_bars_of_several_stages_stand_below_each_other():
     assert text.rindex("scoring") < text.rindex("moving")
 
 
+@pytest.mark.slow
 def test_silence_is_silent(capsys):
     svidag.fit(rows(), method=QUICK, mechanism="linear", progress=False)
     said = capsys.readouterr()

@@ -30,11 +30,13 @@ from svidag.methods.svi_dag_published import GradientDiagnostics
 from svidag.posterior import DrawnGraphs, GraphDistribution, Posterior
 from svidag.posterior.diagnostics import Details, Diagnostics, Level, Reason
 from svidag.run.status import Status
-from svidag.variational.fitted import GuideGraphs, NetworkParameters
 from svidag.variational.order_guide import GaussianOrders
 from svidag.variational.published_algorithm import PublishedAlgorithm
 from svidag.variational.published_bound import Rows
+from svidag.variational.published_posterior import GuideGraphs, NetworkParameters
 from svidag.variational.settings import PublishedSettings
+
+pytestmark = pytest.mark.slow  # runs whole fits
 
 NAMES = ("a b", "1", 'q"', "<script>")
 PRIOR = svidag.Prior(p=0.4, beliefs={("1", 'q"'): 0.9}, required=[("<script>", "1")])
@@ -204,7 +206,7 @@ def test_every_guide_of_algorithm_1_comes_back(settings, tmp_path):
 
 
 def test_settings_among_the_diagnostics_come_back_as_plain_data(tmp_path):
-    told = {
+    stored = {
         "nothing": None,
         "numbers": (np.float32(0.5), np.int64(3), np.bool_(True), float("-inf"), 10**30),
         "arrays": [np.arange(3, dtype=np.int8), jnp.ones(()), np.zeros((0, 2))],
@@ -214,10 +216,10 @@ def test_settings_among_the_diagnostics_come_back_as_plain_data(tmp_path):
         "not a number": float("nan"),
     }
     distribution = DrawnGraphs(np.zeros((1, 2, 2), np.uint8), np.ones(1))
-    facts = Diagnostics("mine", "linear", Status.COMPLETED, 1.0, settings=told)
+    facts = Diagnostics("mine", "linear", Status.COMPLETED, 1.0, settings=stored)
     Posterior(("x", "y"), distribution, diagnostics=facts).save(tmp_path / "run")
     back = svidag.load(tmp_path / "run").diagnostics.settings
-    assert same(back, told)
+    assert same(back, stored)
     assert type(back["numbers"][1]) is int
     assert back["arrays"][0].dtype == np.int8
     mine = dataclasses.replace(facts, settings={"a": hashlib.new})
@@ -235,14 +237,14 @@ def test_status_and_levels_come_back_as_what_they_were(tmp_path):
 
 def test_provenance_says_what_wrote_the_file_and_what_the_fit_was(tmp_path):
     posterior = fitted(seed=7)
-    told = io.describe(posterior.save(tmp_path / "run.svidag"))
-    provenance = told["provenance"]
+    stored = io.describe(posterior.save(tmp_path / "run.svidag"))
+    provenance = stored["provenance"]
     assert provenance["svidag"] == svidag.__version__
     assert provenance["numpy"] == np.__version__
     assert provenance["data"] == table().checksum
     assert provenance["fit"]["seed"] == 7
     assert provenance["saved"].endswith("+00:00")
-    assert (told["graphs"], told["mechanisms"], told["names"]) == ("orders", "linear", NAMES)
+    assert (stored["graphs"], stored["mechanisms"], stored["names"]) == ("orders", "linear", NAMES)
 
 
 def test_saving_replaces_the_file_in_one_step(tmp_path, monkeypatch):

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 import svidag
 from svidag.io.tree import Encoder, decode
 
+pytestmark = pytest.mark.slow  # many generated files
+
 QUICK = settings(
     max_examples=100,
     deadline=None,

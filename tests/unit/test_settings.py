@@ -203,8 +203,8 @@ def test_methods_refuse_wrong_types_and_take_whole_numbers_as_numbers():
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"rounds": 2, "thin": 3, "look": 3}, "rounds must be at least thin = 3, .* got 2"),
-        ({"look": 5, "thin": 2}, "look must be a multiple of thin = 2; got 5"),
+        ({"rounds": 2, "thin": 3, "check_every": 3}, "rounds must be at least thin = 3, .* got 2"),
+        ({"check_every": 5, "thin": 2}, "check_every must be a multiple of thin = 2; got 5"),
         ({"bound": "published", "guide": "mean-field"}, "bound='published' needs guide='flow'"),
     ],
 )

@@ -228,6 +228,7 @@ def test_a_seed_pattern_gives_the_data_it_names():
     assert outcome["metrics"]["forecasts"][0]["outcome"] == truth[~np.eye(4, dtype=bool)].tolist()
 
 
+@pytest.mark.slow
 def test_a_cell_is_a_pure_function_of_its_content():
     cell = Cell(
         data={"source": "synthetic", "m": 5, "edges": 4, "n": 30},

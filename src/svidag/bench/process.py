@@ -95,7 +95,7 @@ class CellProcess:
         self._errors.seek(max(0, end - KEPT_STDERR))
         text = self._errors.read().decode(errors="replace").strip()
         cause = f"signal {-code}" if code < 0 else f"exit code {code}"
-        return {"error": f"the process died ({cause})", "traceback": text}
+        return {"error": f"the process ended unexpectedly ({cause})", "traceback": text}
 
     def _read_answers(self) -> None:
         assert self._child.stdout is not None

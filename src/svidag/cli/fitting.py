@@ -32,7 +32,7 @@ Interventions = Annotated[
 ]
 Drop = Annotated[
     list[str] | None,
-    typer.Option(help="Columns that are no variables, separated by commas; or repeat it."),
+    typer.Option(help="Columns that are not variables, separated by commas; or repeat it."),
 ]
 Transform = Annotated[
     list[str] | None,
@@ -68,7 +68,7 @@ def check(
         write_line(f"{table.n_rows} rows, {table.m} variables: {listed}")
         for finding in findings:
             write_note(f"note: {finding.message}")
-        write_line("Nothing stands in the way of a fit.")
+        write_line("No problem was found: the table can be fitted.")
 
 
 def fit(
@@ -103,28 +103,31 @@ def fit(
     seed: Annotated[int, typer.Option(help="The same seed gives the same result.")] = 0,
     groups: Annotated[
         str | None,
-        typer.Option(help="A column of groups, no variable, that are resampled as a whole."),
+        typer.Option(help="A column that names groups of rows, which are resampled as a whole."),
     ] = None,
     bags: Annotated[
         str,
         typer.Option(
-            help="Fits of a mixture over resamples; 0: none; auto: where sure arrows do not "
-            "survive other models."
+            help="Fits of a mixture over resamples; 0: none; auto: where one fit does not explain "
+            "the table, or its sure arrows do not survive other models."
         ),
-    ] = "0",
+    ] = "auto",
     bag_rows: Annotated[
-        int | None, typer.Option(help="Rows of each resample; by default all, or by need.")
+        int | None,
+        typer.Option(help="Rows of each resample; by default all, with --bags auto fewer."),
     ] = None,
     minutes: Annotated[
         float | None,
-        typer.Option(help="End after this time with what was found; the report says what is cut."),
+        typer.Option(
+            help="End after this time with what was found; the report says what was cut short."
+        ),
     ] = None,
     setting: Annotated[
         list[str] | None,
         typer.Option("--set", help="A setting of the method, as name=value; repeat for more."),
     ] = None,
     restart: Annotated[
-        bool, typer.Option(help="Throw away the run that is in the directory.")
+        bool, typer.Option(help="Delete the run that is in the directory and start again.")
     ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the result as JSON, for programs.")
@@ -154,10 +157,10 @@ def fit(
         asked["transform"] = _transform(transform)
         asked["settings"] = dict(_setting(text) for text in setting or ())
         if data.is_dir():
-            run, request = _begun(data, directory, asked)
+            run, request = _resumed_run(data, directory, asked)
         else:
             run = RunDirectory(directory or _default_directory(data))
-            request = _new(run, Request(_absolute(data), **asked), restart)
+            request = _new_run(run, Request(_absolute(data), **asked), restart)
         if run.finished and not restart:
             write_note(f"The run in {run.path} is finished; --restart would repeat it.")
         else:
@@ -191,7 +194,7 @@ def _write_summary(run: RunDirectory, as_json: bool) -> None:
 
     posterior = run.load()
     found = summarise(posterior)
-    judged = found.verdict
+    verdict = found.verdict
     if as_json:
         edges = posterior.edge_probabilities()
         content = {
@@ -200,8 +203,8 @@ def _write_summary(run: RunDirectory, as_json: bool) -> None:
             "edge_probabilities": edges.to_numpy().tolist(),
             "pairs": found.decisions.to_frame().to_dict("records"),
             "mechanism": posterior.mechanism,
-            "verdict": str(judged.level),
-            "reasons": [reason.text for reason in judged.reasons],
+            "verdict": str(verdict.level),
+            "reasons": [reason.text for reason in verdict.reasons],
             "flipped": _flipped(posterior),
         }
         typer.echo(json.dumps(content))
@@ -210,7 +213,7 @@ def _write_summary(run: RunDirectory, as_json: bool) -> None:
     print_matrix(screen, posterior.edge_probabilities())
     screen.print(pair_table(found.decisions))
     lines = [*more_line(found.decisions), found.counts, found.mechanism]
-    for line in [*lines, *verdict_lines(judged), *sensitivity_lines(posterior)]:
+    for line in [*lines, *verdict_lines(verdict), *sensitivity_lines(posterior)]:
         write_line(line)
     place = shlex.quote(str(run.path))
     write_note(f"Saved in {run.path}. `svidag report {place}` makes a page to read.")
@@ -222,24 +225,24 @@ def _flipped(posterior: Any) -> list[dict[str, Any]]:
     return [] if found is None else found.to_frame().to_dict("records")
 
 
-def _new(run: RunDirectory, asked: Request, restart: bool) -> Request:
-    """A run of its own, or the same one begun; another one is not overwritten unless asked."""
+def _new_run(run: RunDirectory, asked: Request, restart: bool) -> Request:
+    """The request of a new or repeated run; a run with other arguments is not overwritten."""
     found = None if restart else run.request()
     if found is not None and found != asked:
         raise ValueError(
             f"{run.path} holds a run with other arguments ({_difference(found, asked)}); "
-            "choose another directory, or --restart to throw it away"
+            "choose another directory, or --restart to delete it"
         )
     return asked
 
 
-def _begun(
+def _resumed_run(
     directory: Path, other: Path | None, asked: dict[str, Any]
 ) -> tuple[RunDirectory, Request]:
-    """The run in a directory, which goes on as it was asked for."""
+    """The unfinished run in a directory, with the arguments that it was started with."""
     run = RunDirectory(directory)
     if other is not None and other != directory:
-        raise ValueError(f"{directory} is a run of its own; it cannot go on in {other}")
+        raise ValueError(f"{directory} holds a run, which cannot go on in {other}")
     found = run.request()
     if found is None:
         raise ValueError(f"{directory} is a directory without a run; expected a table")
@@ -249,7 +252,7 @@ def _begun(
     if wanted != found:
         raise ValueError(
             f"{directory} holds a run with other arguments ({_difference(found, wanted)}); it can "
-            "only go on as it was begun: leave them out, or begin another run from the table"
+            "only go on with those: leave the new ones out, or start another run from the table"
         )
     return run, found
 
@@ -304,7 +307,7 @@ def _setting(text: str) -> tuple[str, Any]:
         raise ValueError(f"--set takes name=value, for instance --set chains=8; got {text!r}")
     if name.strip() in inspect.signature(svidag.fit).parameters:
         raise ValueError(
-            f"--set {name.strip()}: that is no setting of a method but an argument of its own"
+            f"--set {name.strip()}: that is an argument of svidag.fit, not a setting of a method"
         )
     try:
         return name.strip(), json.loads(value)

@@ -21,7 +21,7 @@ from svidag.io.record import REQUEST, RESULT
 
 FORMAT = "svidag run 3"
 ASIDE = ".before"
-"""Ending of an earlier run's files until the one that replaces it has begun in earnest."""
+"""Ending of the files of an earlier run until the run that replaces it has a checkpoint."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Request:
     coarsen: float | None = None
     seed: int = 0
     groups: str | None = None
-    bags: int | str | None = None
+    bags: int | str | None = "auto"
     bag_rows: int | None = None
     minutes: float | None = None
     settings: dict[str, Any] = dataclasses.field(default_factory=dict)
@@ -58,7 +58,7 @@ class Request:
             absent = [name for name in dropped if name not in data.columns]
             if absent:
                 raise ValueError(
-                    f"--drop names {absent[0]!r}, which is no column of {self.data}; "
+                    f"--drop names {absent[0]!r}, which is not a column of {self.data}; "
                     f"its columns are {list(data.columns)}"
                 )
             data = data.drop(columns=[name for name in dropped if name != self.groups])
@@ -155,7 +155,7 @@ class RunDirectory:
     def running(self, request: Request, *, restart: bool) -> Iterator[None]:
         """Record a run while it goes on; if it is refused, leave the directory as it was.
 
-        What has begun in earnest, with a checkpoint, stays: it can go on.
+        A run that has written a checkpoint stays, since it can be resumed.
         """
         known = self.request_file.exists()
         new = [place for place in (self.path, *self.path.parents) if not place.exists()]

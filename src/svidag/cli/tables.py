@@ -73,8 +73,8 @@ def pair_table(found: Decisions, known: pd.DataFrame | None = None) -> Table:
     for each, row in list(zip(found.shown(), pair_rows(found), strict=True))[:PAIRS]:
         name, word, *numbers, basis = map(printable, row)
         marks = [] if known is None else [_mark(known, each.cause, each.effect)]
-        told = f"{word}: {basis}" if each.basis else word
-        table.add_row(name, *numbers, told, *marks)
+        text = f"{word}: {basis}" if each.basis else word
+        table.add_row(name, *numbers, text, *marks)
     return table
 
 
@@ -100,7 +100,7 @@ def sensitivity_lines(posterior: Posterior) -> list[str]:
 
 
 def effect_table(effect: Effect) -> Table:
-    """A total effect in words and figures, one to a line."""
+    """A total effect as a table: one quantity to a line."""
     cause, other = effect.labels
     low, high = effect.interval
     rows = {

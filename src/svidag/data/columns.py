@@ -33,7 +33,7 @@ def listing(names: Sequence[str], limit: int = 8) -> str:
 
 
 def closest(name: str, names: Sequence[str]) -> str:
-    """Return a hint at the column nearest in spelling to a name that is no column.
+    """Return a hint at the column nearest in spelling to a name that is not a column.
 
     Examples
     --------

@@ -92,7 +92,7 @@ class Dataset:
         interventions
             A boolean array [N, m]; a boolean frame, matched by column name, whose absent columns
             were never intervened on; or the name of a column of the data that names each row's
-            targets, separated by ``;`` or ``,`` and empty for none. That column is no variable.
+            targets, separated by ``;`` or ``,`` and empty for none. That column is not a variable.
         transforms
             ``"log"`` or ``"rank-gaussian"`` for every column, or a mapping from column to one.
 
@@ -246,7 +246,7 @@ def _frame_of_array(data: object, names: Sequence[object] | None) -> pd.DataFram
     try:
         array = np.asarray(data)
     except ValueError as error:
-        raise ValueError(f"data is no 2-d array: {error}") from None
+        raise ValueError(f"data is not a 2-d array: {error}") from None
     if array.ndim != 2:
         raise ValueError(
             f"data is a {type(data).__name__} with {array.ndim} dimensions; expected a DataFrame, "
@@ -271,7 +271,7 @@ def _split_interventions(
         return frame, mask_from_table(interventions, names, frame.index)
     if interventions not in names:
         raise ValueError(
-            f"interventions is {show(interventions)}, which is no column of {source}"
+            f"interventions is {show(interventions)}, which is not a column of {source}"
             f"{closest(interventions, names)}"
         )
     cells = frame.iloc[:, names.index(interventions)]

@@ -203,6 +203,6 @@ def _read_parquet(path: Path) -> pd.DataFrame:
 
 
 def _saved_index(metadata: object) -> list[object]:
-    """Return the columns that hold a DataFrame's index, which is no variable."""
+    """Return the columns that hold a DataFrame's index, which is not a variable."""
     columns = metadata.get("index_columns") if isinstance(metadata, dict) else None
     return columns if isinstance(columns, list) else []

@@ -32,7 +32,7 @@ def mask_from_targets(
                 row = int(np.argmax(codes == k))
                 raise ValueError(
                     f"{source}: row {row} (counting from 0) has the target {show(target)}, "
-                    f"which is no column{closest(target, names)}; "
+                    f"which is not a column{closest(target, names)}; "
                     "leave the cell empty for no intervention"
                 )
             masks[k, positions[target]] = True
@@ -80,7 +80,7 @@ def _mask_from_frame(
     for target in targets:
         if target not in names:
             raise ValueError(
-                f"interventions has the column {show(target)}, which is no column of the data"
+                f"interventions has the column {show(target)}, which is not a column of the data"
                 f"{closest(target, names)}"
             )
     if len(frame) != len(index):

@@ -39,7 +39,7 @@ def split_groups(data: Any, groups: Any, interventions: Any) -> tuple[Any, np.nd
     frame = _frame(data, groups, interventions)
     if groups not in frame.columns:
         raise ValueError(
-            f"groups is {show(groups)}, which is no column{closest(groups, list(frame.columns))}"
+            f"groups is {show(groups)}, which is not a column{closest(groups, list(frame.columns))}"
         )
     codes = _codes(pd.Series(frame[groups]))
     if not isinstance(data, Dataset):

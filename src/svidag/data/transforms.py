@@ -52,7 +52,7 @@ def resolve(
     for name, transform in transforms.items():
         if name not in names:
             raise ValueError(
-                f"transforms names {show(name)}, which is no column{closest(str(name), names)}"
+                f"transforms names {show(name)}, which is not a column{closest(str(name), names)}"
             )
         if transform is not None and transform not in TRANSFORMS:
             raise ValueError(

@@ -30,7 +30,7 @@ class Example:
     model : StructuralModel or None
         The equations that made the data, where they are known.
     batches : Series [N] or None
-        The batch each row was measured in, 0, 1, …, where there are several. It is no variable
+        The batch each row was measured in, 0, 1, …, where there are several. It is not a variable
         of the graph: it may shift any variable, and none of them causes it.
     groups : Series [N] or None
         The group (family, person, plot) each row belongs to, where rows of a group are alike.

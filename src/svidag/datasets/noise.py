@@ -1,4 +1,4 @@
-"""Shapes of noise, all with mean 0 and variance 1, so that nothing but the shape differs."""
+"""Shapes of noise, all with mean 0 and variance 1, so that they differ in shape alone."""
 
 import numpy as np
 from jaxtyping import Float

@@ -36,7 +36,7 @@ from svidag.effects.effect import Effect
 from svidag.effects.estimation import draw_effects, even_noise
 from svidag.effects.experiments import Experiments, next_experiments, usual_change
 from svidag.effects.prediction import predict
-from svidag.effects.question import Question
+from svidag.effects.query import EffectQuery
 from svidag.effects.support import ExtrapolationWarning, cautions, observed_range, warn
 from svidag.posterior import Posterior
 from svidag.run.streams import Stream, generator
@@ -67,7 +67,7 @@ def total_effect(
     seed: int = 0,
     level: Any = 0.95,
 ) -> Effect:
-    """The posterior of a total effect; `Posterior.effect` is the door to it and says the rest.
+    """The posterior of a total effect; users call `Posterior.effect`, which documents it.
 
     Examples
     --------
@@ -100,7 +100,7 @@ def total_effect(
     doubts = cautions(posterior.problem, asked)
     warn(doubts)
     draws, structure, error = draw_effects(
-        posterior, distribution, Question(x, y, change, fixed), n, seed
+        posterior, distribution, EffectQuery(x, y, change, fixed), n, seed
     )
     transforms = (None, None)
     if posterior.problem is not None:
@@ -112,7 +112,7 @@ def total_effect(
 
 
 def interventional(posterior: Posterior, do: Any, n: Any = 1000, seed: int = 0) -> pd.DataFrame:
-    """Rows from the interventional distribution; `Posterior.do` is the door to it.
+    """Rows from the interventional distribution; users call `Posterior.do`.
 
     Examples
     --------

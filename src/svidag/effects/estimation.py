@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from scipy.special import ndtri
 from scipy.stats import qmc
 
-from svidag.effects.question import Involved, Question, structures
+from svidag.effects.query import EffectQuery, RelevantNodes, structures
 from svidag.mechanisms.equations import Equations, ParameterDistribution
 from svidag.mechanisms.linear_parameters import LinearParameters
 from svidag.posterior import Posterior
@@ -29,64 +29,64 @@ PRECISION = 0.2
 
 
 def draw_effects(
-    posterior: Posterior, distribution: ParameterDistribution, question: Question, n: Any, seed: int
+    posterior: Posterior, distribution: ParameterDistribution, query: EffectQuery, n: Any, seed: int
 ) -> tuple[Float[np.ndarray, "n k"], Int[np.ndarray, " n"], float]:
     """τ of every graph and draw of its parameters, the structures, and the simulation's error."""
     graphs = posterior.sample(n, seed)
     draws, structure = np.zeros((len(graphs), PER_GRAPH)), np.zeros(len(graphs), dtype=np.int64)
-    everything = question.involved(graphs)
+    everything = query.relevant_nodes(graphs)
     reached = everything.reached
     if not reached.any():
         return draws, structure, 0.0
-    nodes = Involved(*(np.repeat(part[reached], PER_GRAPH, axis=0) for part in everything))
+    nodes = RelevantNodes(*(np.repeat(part[reached], PER_GRAPH, axis=0) for part in everything))
     twice = np.repeat(graphs[reached], PER_GRAPH, axis=0)
     share, variance = float(reached.mean()), 0.0
     if isinstance(distribution, LinearParameters):
         deciding = everything.moved
         equations = distribution.draw(twice, seed, nodes.moved)
-        slopes = equations.responses(question.cause, nodes.moved)
-        found = question.change * slopes[:, question.effect]
+        slopes = equations.responses(query.cause, nodes.moved)
+        found = query.change * slopes[:, query.effect]
     else:
         deciding = everything.relevant
         equations = distribution.draw(twice, seed, nodes.relevant)
-        found, variance = simulate(equations, question, nodes, seed, share)
+        found, variance = simulate(equations, query, nodes, seed, share)
     draws[reached] = found.reshape(-1, PER_GRAPH)
     structure[reached] = 1 + structures(graphs[reached], deciding[reached])
     return draws, structure, float(np.sqrt(variance * share))
 
 
 def simulate(
-    equations: Equations, question: Question, nodes: Involved, seed: int, share: float
+    equations: Equations, query: EffectQuery, nodes: RelevantNodes, seed: int, share: float
 ) -> tuple[Float[np.ndarray, " S"], float]:
     """τ of each draw, and the mean variance that simulation gives it.
 
     Rounds of units are independent, so their scatter says how precise their average is. `share` is
     that of the draws with a path: the others are 0 and belong to the spread as well.
     """
-    rounds = [_round(equations, question, nodes, seed, k) for k in range(2)]
+    rounds = [_round(equations, query, nodes, seed, k) for k in range(2)]
     while True:
         found = np.mean(rounds, axis=0)
         variance = float((np.var(rounds, axis=0, ddof=1) / len(rounds)).mean())
         spread = share * (found**2).mean() - (share * found.mean()) ** 2
         if variance <= PRECISION**2 * spread or len(rounds) == ROUNDS:
             return found, variance
-        rounds.append(_round(equations, question, nodes, seed, len(rounds)))
+        rounds.append(_round(equations, query, nodes, seed, len(rounds)))
 
 
 def _round(
-    equations: Equations, question: Question, nodes: Involved, seed: int, number: int
+    equations: Equations, query: EffectQuery, nodes: RelevantNodes, seed: int, number: int
 ) -> Float[np.ndarray, " S"]:
     """The mean difference between the same units under both interventions."""
     draws, m = nodes.relevant.shape
     used = np.flatnonzero(nodes.relevant.any(axis=0))
     noise = np.zeros((draws, UNITS, m))
     noise[:, :, used] = even_noise((draws, len(used)), generator(seed, Stream.EFFECT_NOISE, number))
-    before = np.broadcast_to(question.fixed, noise.shape)
+    before = np.broadcast_to(query.fixed, noise.shape)
     before = equations.propagate(before, noise, nodes.relevant)
     after = before.copy()
-    after[..., question.cause] += question.change
+    after[..., query.cause] += query.change
     after = equations.propagate(after, noise, nodes.moved)
-    return (after - before)[..., question.effect].mean(axis=1)
+    return (after - before)[..., query.effect].mean(axis=1)
 
 
 def even_noise(shape: tuple[int, int], rng: np.random.Generator) -> Float[np.ndarray, "S R m"]:

@@ -20,14 +20,14 @@ from jaxtyping import Float
 from svidag.data.columns import show
 from svidag.effects.arguments import index, mechanisms, number, usual_value
 from svidag.effects.information import Design, EffectDesign, GraphDesign
-from svidag.effects.question import Question
+from svidag.effects.query import EffectQuery
 from svidag.posterior import Posterior
 from svidag.posterior.text import counted
 
 QUANTILES = (0.1, 0.9)
 """Where the usual values of an experiment lie among those observed."""
 NEAR_THE_LIMIT = 0.8
-"""Share of the visible information from which a figure may be too small."""
+"""Share of the visible information from which an estimate may be too small."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -84,7 +84,7 @@ class Experiments:
         if self.bits.max() > NEAR_THE_LIMIT * self.limit:
             found.append(
                 f"No more than {self.limit:.1f} bits can be seen with so many draws and groups: "
-                "the largest figures are too small, and their order is what counts."
+                "the largest values are too small, and their order is what counts."
             )
         return tuple(found)
 
@@ -157,7 +157,7 @@ def next_experiments(
     if about is None:
         design = GraphDesign.of(posterior, seed)
     else:
-        design = EffectDesign.of(posterior, _question(posterior, about), seed)
+        design = EffectDesign.of(posterior, _query(posterior, about), seed)
     outcomes = design.outcomes(experiments, count, seed)
     terms = [design.terms(outcomes.simulate(j, level), j) for j, level in enumerate(levels)]
     terms.append(design.terms(outcomes.simulate(None, None), None))
@@ -180,7 +180,7 @@ def next_experiments(
     )
 
 
-def _question(posterior: Posterior, about: Any) -> Question:
+def _query(posterior: Posterior, about: Any) -> EffectQuery:
     if isinstance(about, str) or not isinstance(about, Sequence) or len(about) != 2:
         raise ValueError(f"about must be a pair (cause, effect); got {show(about)}")
     x = index(posterior.names, about[0], "cause")
@@ -189,7 +189,7 @@ def _question(posterior: Posterior, about: Any) -> Question:
         raise ValueError(f"cause and effect are the same variable, {show(about[0])}")
     fixed = np.full(len(posterior.names), np.nan)
     fixed[x] = usual_value(posterior, x)
-    return Question(x, y, usual_change(posterior, about[0]), fixed)
+    return EffectQuery(x, y, usual_change(posterior, about[0]), fixed)
 
 
 def _transforms(posterior: Posterior) -> tuple[str | None, ...]:

@@ -4,7 +4,7 @@ With q(g | Y) ∝ p(g) p̂(Y | g)^β, or any other, the mean of log q(g | Y)/p(g
 draws whose group is g never exceeds the information (Barber & Agakov 2003), and reaches it for the
 true density and β = 1. Where all parameters are averaged over in closed form, p̂ is exact for
 the drawn graphs, and the mean over g given Y is taken too. Where parameters are drawn, p̂ has noise,
-which β < 1 makes up for: the figure is then a lower bound.
+which β < 1 makes up for: the estimate is then a lower bound.
 
 About an effect τ(A, θ), groups are: no path, and `GROUPS` of equal size by the value of τ;
 parameters that do not enter the effect are averaged over.
@@ -22,7 +22,7 @@ from scipy.special import logsumexp
 
 from svidag.effects.densities import Families, log_densities
 from svidag.effects.estimation import simulate
-from svidag.effects.question import Involved, Question
+from svidag.effects.query import EffectQuery
 from svidag.graph import distinct
 from svidag.mechanisms.equations import ParameterDistribution
 from svidag.mechanisms.linear_parameters import LinearEquations, LinearParameters
@@ -35,17 +35,17 @@ GRAPHS = 400
 DRAWS = 1000
 """Drawn graphs with parameters behind the inner sum about an effect."""
 GROUPS = 8
-"""Groups of equal size by which the values of an effect are told apart."""
+"""Groups of equal size by which the values of an effect are distinguished."""
 MIXED = 0.05
 """Share of the prior in q, where parameters are drawn."""
 POWERS = (1.0, 0.8, 0.6, 0.45, 0.3, 0.2, 0.1)
 """Choices of β."""
 
-Part = tuple[ParameterDistribution, UInt8[np.ndarray, "_ m m"]]
+FitDraws = tuple[ParameterDistribution, UInt8[np.ndarray, "_ m m"]]
 """The parameters of a fit, and graphs drawn from it."""
 
 
-def draw_parts(posterior: Posterior, size: int, seed: int) -> list[Part]:
+def draw_parts(posterior: Posterior, size: int, seed: int) -> list[FitDraws]:
     """Graphs of the fits that parameters come from: of one, or of those of a mixture."""
     drawn = posterior.mechanisms
     assert drawn is not None
@@ -234,18 +234,18 @@ class EffectDesign(Design):
     """Groups are values of an effect; its own parameters are drawn, others averaged over."""
 
     posterior: Posterior
-    question: Question
+    query: EffectQuery
     equations: tuple[Any, ...]
     deciding: tuple[Bool[np.ndarray, "_ m"], ...]
     edges: Float[np.ndarray, " _"]
     labels: Int[np.ndarray, " G"]
 
     @classmethod
-    def of(cls, posterior: Posterior, question: Question, seed: int) -> EffectDesign:
+    def of(cls, posterior: Posterior, query: EffectQuery, seed: int) -> EffectDesign:
         """Draw graphs and parameters."""
         parts = draw_parts(posterior, DRAWS, seed)
         equations = tuple(parameters.draw(graphs, seed) for parameters, graphs in parts)
-        found = [effects(drawn, question, seed) for drawn in equations]
+        found = [effects(drawn, query, seed) for drawn in equations]
         values = np.concatenate([each for each, _ in found])
         moved = values[values != 0]
         edges = np.quantile(moved, np.arange(1, GROUPS) / GROUPS) if len(moved) else np.zeros(0)
@@ -254,7 +254,7 @@ class EffectDesign(Design):
             group.reshape(-1),
             tuple((Families(parameters, seed), graphs) for parameters, graphs in parts),
             posterior,
-            question,
+            query,
             equations,
             tuple(nodes for _, nodes in found),
             edges,
@@ -271,7 +271,7 @@ class EffectDesign(Design):
         own = child_seed(seed, Stream.EXPERIMENT_NOISE)
         rng, m = generator(seed, Stream.EXPERIMENT_NOISE, 1), len(self.posterior.names)
         drawn = [p.draw(graphs, own) for p, graphs in draw_parts(self.posterior, experiments, own)]
-        values = np.concatenate([effects(each, self.question, own)[0] for each in drawn])
+        values = np.concatenate([effects(each, self.query, own)[0] for each in drawn])
         parts = tuple((each, rng.standard_normal((len(each.graphs), rows, m))) for each in drawn)
         # A group that no draw has shown is taken for the nearest one.
         apart = np.abs(_raw_group(values, self.edges)[:, None] - self.labels)
@@ -297,21 +297,18 @@ class EffectDesign(Design):
 
 
 def effects(
-    equations: Any, question: Question, seed: int
+    equations: Any, query: EffectQuery, seed: int
 ) -> tuple[Float[np.ndarray, " T"], Bool[np.ndarray, "T m"]]:
     """τ of each draw, 0 without a path, and the nodes whose parameters enter it."""
-    involved = question.involved(equations.graphs)
-    reached = involved.reached
+    nodes = query.relevant_nodes(equations.graphs)
     if isinstance(equations, LinearEquations):
-        slopes = equations.responses(question.cause, involved.moved)
-        values = question.change * slopes[:, question.effect]
-        nodes = involved.moved
+        slopes = equations.responses(query.cause, nodes.moved)
+        values, deciding = query.change * slopes[:, query.effect], nodes.moved
     else:
-        values, _ = simulate(
-            equations, question, Involved(*involved), seed, max(float(reached.mean()), 1e-9)
-        )
-        nodes = involved.relevant
-    return np.where(reached, values, 0.0), nodes & reached[:, None]
+        share = max(float(nodes.reached.mean()), 1e-9)
+        values, _ = simulate(equations, query, nodes, seed, share)
+        deciding = nodes.relevant
+    return np.where(nodes.reached, values, 0.0), deciding & nodes.reached[:, None]
 
 
 def _raw_group(

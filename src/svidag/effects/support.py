@@ -1,4 +1,4 @@
-"""Warnings about effect queries far outside the observed values, where only the model speaks."""
+"""Warnings about effect queries far outside the observed values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from svidag.data.columns import show
 from svidag.problem import Problem
 
 MARGIN = 0.1
-"""How far outside the observed values a question may reach, as a share of their range."""
+"""How far outside the observed values a query may reach, as a share of their range."""
 
 
 class ExtrapolationWarning(DataWarning):
@@ -21,7 +21,7 @@ class ExtrapolationWarning(DataWarning):
 
     Examples
     --------
-    To make such a question an error:
+    To make such a query an error:
 
     >>> import warnings
     >>> warnings.simplefilter("error", ExtrapolationWarning)

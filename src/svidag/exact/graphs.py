@@ -24,10 +24,10 @@ def exact_graphs(
     if graph_weights == "order":
         distribution = ExactOrders.build(weights, edges.required)
         return distribution, distribution.log_evidence
-    # Where the data say nothing, the same sums normalise the prior.
-    silent = parent_weights(np.where(np.isfinite(scores), 0.0, -np.inf), edges)
+    # The same sums without data give the normaliser of the prior.
+    without_data = parent_weights(np.where(np.isfinite(scores), 0.0, -np.inf), edges)
     distribution, log_total = _structures(weights, edges)
-    return distribution, log_total - _structures(silent, edges)[1]
+    return distribution, log_total - _structures(without_data, edges)[1]
 
 
 def require_feasible(m: int, mechanism: str) -> None:

@@ -47,7 +47,8 @@ def write(
         return posterior.plot().save(path, name)
     if name not in FORMATS:
         source = f"the ending of {path.name!r}" if format is None else f"format {format!r}"
-        raise ValueError(f"{source} is no known format; there are {sorted([*FORMATS, *IMAGES])}")
+        known = sorted([*FORMATS, *IMAGES])
+        raise ValueError(f"{source} is not a known format; there are {known}")
     _require_names(posterior.names, name)
     content = FORMATS[name](posterior).encode()
     with replacing(path) as file:

@@ -58,8 +58,8 @@ def to_networkx(
     found = nx.DiGraph()
     found.add_nodes_from(posterior.names)
     for row in table.to_dict("records"):
-        figures = {name: float(row[name]) for name in list(table)[2:]}
-        found.add_edge(row["cause"], row["effect"], **figures)
+        probabilities = {name: float(row[name]) for name in list(table)[2:]}
+        found.add_edge(row["cause"], row["effect"], **probabilities)
     return found
 
 

@@ -36,13 +36,13 @@ TYPES: Mapping[str, str] = types.MappingProxyType(
         "exact structures": "svidag.exact.structures:ExactStructures",
         "orders": "svidag.samplers.sampled_graphs:SampledOrders",
         "visited graphs": "svidag.samplers.sampled_graphs:VisitedGraphs",
-        "guide": "svidag.variational.fitted:GuideGraphs",
+        "guide": "svidag.variational.published_posterior:GuideGraphs",
         "mixture": "svidag.posterior.mixture:MixtureGraphs",
         # Distributions over parameters.
         "linear": "svidag.mechanisms.linear_parameters:LinearParameters",
         "wide": "svidag.mechanisms.wide_parameters:WideParameters",
         "flexible": "svidag.mechanisms.flexible_parameters:FlexibleParameters",
-        "networks": "svidag.variational.fitted:NetworkParameters",
+        "networks": "svidag.variational.published_posterior:NetworkParameters",
         "mixture parameters": "svidag.posterior.mixture:MixtureParameters",
         # What these are made of.
         "parent weights": "svidag.exact.orders:ParentWeights",
@@ -63,6 +63,7 @@ TYPES: Mapping[str, str] = types.MappingProxyType(
         "reason": "svidag.posterior.diagnostics:Reason",
         "structure weights": "svidag.posterior.diagnostics:StructureWeights",
         "sensitivity": "svidag.posterior.sensitivity:Sensitivity",
+        "fit check": "svidag.posterior.fit_check:FitCheck",
         "mixture diagnostics": "svidag.posterior.mixture:MixtureDetails",
         "search diagnostics": "svidag.methods.order_sampling:SearchDiagnostics",
         "guide diagnostics": "svidag.methods.svi_dag:GuideDiagnostics",

@@ -87,7 +87,7 @@ def adam(rate: float, largest: float) -> Rule:
 
 
 def guarded(transformation: optax.GradientTransformation) -> Rule:
-    """Any optax transformation, made to stay where it is when told that a gradient is not finite.
+    """Any optax transformation, without a step where a gradient is not finite.
 
     Examples
     --------

@@ -75,8 +75,16 @@ class ParameterDistribution(abc.ABC):
     ) -> Equations:
         """Draw θ once for each graph, independently even where graphs are equal.
 
-        Where `nodes` are given, nobody will ask for the equations of others: they may be NaN.
+        If `nodes` are given, only their equations are needed; those of others may be NaN.
         """
+
+    def centre(
+        self,
+        graphs: UInt8[np.ndarray, "S m m"],
+        nodes: Bool[np.ndarray, "S m"] | None = None,
+    ) -> Equations:
+        """Equations with θ at the centre of its distribution, for residuals; else one draw."""
+        return self.draw(graphs, 0, nodes)
 
     def log_likelihood(
         self, graphs: UInt8[np.ndarray, "S m m"], rows: Float[np.ndarray, "N m"], seed: int

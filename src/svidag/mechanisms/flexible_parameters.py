@@ -12,6 +12,7 @@ such a draw is moved halfway towards it until it has one too.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -157,6 +158,31 @@ class FlexibleParameters(ParameterDistribution):
         nodes: Bool[np.ndarray, "S m"] | None = None,
     ) -> FlexibleEquations:
         """Draw structure and θ of every chosen node; a family is fitted once for all graphs."""
+        return self._equations(
+            graphs,
+            nodes,
+            lambda family, members, j, count: draw_family(family, members, j, count, seed),
+        )
+
+    def centre(
+        self,
+        graphs: UInt8[np.ndarray, "S m m"],
+        nodes: Bool[np.ndarray, "S m"] | None = None,
+    ) -> FlexibleEquations:
+        """The most probable structure of every node, with θ at its mode."""
+        return self._equations(
+            graphs,
+            nodes,
+            lambda family, members, _, count: central_family(family, len(members), count),
+        )
+
+    def _equations(
+        self,
+        graphs: UInt8[np.ndarray, "S m m"],
+        nodes: Bool[np.ndarray, "S m"] | None,
+        choose: Callable[[Family, np.ndarray, int, int], FamilyDraws],
+    ) -> FlexibleEquations:
+        """The equations for parameters as `choose` gives them for a family, so many times."""
         model, shape = self.model, graphs.shape[:2]
         weights, slopes, bends = (np.zeros(graphs.shape) for _ in range(3))
         intercept, log_scale = np.full((2, *shape), np.nan)
@@ -170,7 +196,7 @@ class FlexibleParameters(ParameterDistribution):
         def work(pairs: np.ndarray) -> None:
             s, j = draws[pairs], int(targets[pairs[0]])
             members = np.flatnonzero(parents[pairs[0]])
-            drawn = draw_family(model.family(j, members), members, j, len(s), seed)
+            drawn = choose(model.family(j, members), members, j, len(s))
             weights[s[:, None], members, j] = drawn.weights[:, :-1]
             intercept[s, j] = drawn.weights[:, -1]
             hidden[s, j, : drawn.hidden.shape[1]] = drawn.hidden
@@ -224,7 +250,27 @@ def draw_family(
     mask = sum(1 << int(i) for i in parents)
     choice, normal = generator(seed, Stream.PARAMETERS, node, mask).spawn(2)
     chosen = choice.choice(len(family.structures), size=count, p=family.shares)
-    size = len(parents)
+    return _assemble(
+        family, len(parents), chosen, lambda structure, c: draw_parameters(structure, c, normal)
+    )
+
+
+def central_family(family: Family, size: int, count: int) -> FamilyDraws:
+    """The most probable structure of a family with so many parents, at its mode."""
+    chosen = np.full(count, family.shares.argmax())
+    return _assemble(
+        family, size, chosen, lambda structure, c: np.repeat(structure.fit.theta[None], c, axis=0)
+    )
+
+
+def _assemble(
+    family: Family,
+    size: int,
+    chosen: Int[np.ndarray, " c"],
+    parameters: Callable[[Structure, int], Float[np.ndarray, "c d"]],
+) -> FamilyDraws:
+    """Parameters of chosen structures, by what they belong to."""
+    count = len(chosen)
     rotations = [each.rotation for each in family.structures if each.rotation is not None]
     widest = len(rotations[0]) if rotations else 0
     weights, hidden = np.zeros((count, size + 1)), np.zeros((count, widest))
@@ -232,7 +278,7 @@ def draw_family(
     beta = np.zeros((count, COEFFICIENTS))
     for index in np.unique(chosen):
         at, structure = np.flatnonzero(chosen == index), family.structures[index]
-        theta = draw_parameters(structure, len(at), normal)
+        theta = parameters(structure, len(at))
         q = size + 1 + _hidden_size(structure, size)
         weights[at] = theta[:, : size + 1]
         if structure.linear_part is not None and structure.rotation is not None:

@@ -129,10 +129,31 @@ class LinearParameters(ParameterDistribution):
         nodes: Bool[np.ndarray, "S m"] | None = None,
     ) -> LinearEquations:
         """Draw b, c and σ of every chosen node, once for each graph."""
-        model, m = self.model, self.model.m
         z = generator(seed, Stream.PARAMETERS, 0).standard_normal(graphs.shape)
-        freedom = model.rows[model.group] + model.scale_weight - m + graphs.sum(axis=1) + 1
-        chi = generator(seed, Stream.PARAMETERS, 1).chisquare(freedom)
+        chi = generator(seed, Stream.PARAMETERS, 1).chisquare(self._freedom(graphs))
+        return self._equations(graphs, z, chi, nodes)
+
+    def centre(
+        self,
+        graphs: UInt8[np.ndarray, "S m m"],
+        nodes: Bool[np.ndarray, "S m"] | None = None,
+    ) -> LinearEquations:
+        """b and c at their means."""
+        return self._equations(graphs, np.zeros(graphs.shape), self._freedom(graphs), nodes)
+
+    def _freedom(self, graphs: UInt8[np.ndarray, "S m m"]) -> Float[np.ndarray, "S m"]:
+        model = self.model
+        return model.rows[model.group] + model.scale_weight - model.m + graphs.sum(axis=1) + 1
+
+    def _equations(
+        self,
+        graphs: UInt8[np.ndarray, "S m m"],
+        z: Float[np.ndarray, "S m m"],
+        chi: Float[np.ndarray, "S m"],
+        nodes: Bool[np.ndarray, "S m"] | None,
+    ) -> LinearEquations:
+        """The equations for standard normal z and χ²: what a draw draws."""
+        model = self.model
         weights, sd = np.zeros(graphs.shape), np.full(chi.shape, np.nan)
         draws, targets = np.nonzero(np.ones(chi.shape, dtype=bool) if nodes is None else nodes)
         parents = graphs[draws, :, targets].astype(bool)

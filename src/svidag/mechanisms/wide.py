@@ -13,11 +13,12 @@ the node's column, integrating w and σ² out leaves
                  − (1 + N/2) log(1 + ½ (yᵀy − yᵀΦᵀ (G + λI)⁻¹ Φ y)),
 
 and f_j(S) is the log of the mean of exp f_j(S | λ). How strongly an effect follows its causes is
-not known beforehand; with λ = 1 alone, strong effects are charged too much for their weights.
+not known beforehand; with λ = 1 alone, the evidence of strong effects is too low.
 
 One direction matrix serves all parent sets: its rows for S, with each column scaled to unit length.
-Drawn afresh for every set, directions would make the evidence of irrelevant parents a lottery, and
-a search would pick the winners. The rows are orthogonal, which lowers that spread further.
+If directions were drawn afresh for every set, the evidence of irrelevant parents would vary at
+random, and a search would select the sets that gained by it. The rows are orthogonal, which lowers
+that spread further.
 """
 
 from __future__ import annotations
@@ -320,7 +321,7 @@ def by_parent_set(group: np.ndarray, parents: np.ndarray) -> Iterator[np.ndarray
 
 def on_all_cores(work: Callable[[Any], None], tasks: Iterable[Any]) -> None:
     """Do every task, as many at once as this process has cores."""
-    # BLAS threads of their own would fight with ours over the cores.
+    # Threads of BLAS would compete with ours for the cores.
     with _linear_algebra().limit(limits=1, user_api="blas"):
         for _ in _threads(cores.usable()).map(work, tasks):
             pass

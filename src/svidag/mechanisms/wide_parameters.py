@@ -11,6 +11,7 @@ independently of all other nodes, with the same hidden layer as in the evidence.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -181,6 +182,23 @@ class WideParameters(ParameterDistribution):
         nodes: Bool[np.ndarray, "S m"] | None = None,
     ) -> WideEquations:
         """Draw λ, σ and w of every chosen node; a parent set is factorised once for all graphs."""
+        return self._equations(graphs, nodes, lambda regressions, j: regressions.draw(j, seed))
+
+    def centre(
+        self,
+        graphs: UInt8[np.ndarray, "S m m"],
+        nodes: Bool[np.ndarray, "S m"] | None = None,
+    ) -> WideEquations:
+        """The most probable λ, and w at its mean."""
+        return self._equations(graphs, nodes, lambda regressions, j: regressions.centre(j))
+
+    def _equations(
+        self,
+        graphs: UInt8[np.ndarray, "S m m"],
+        nodes: Bool[np.ndarray, "S m"] | None,
+        choose: Callable[[Regressions, np.ndarray], tuple[np.ndarray, np.ndarray]],
+    ) -> WideEquations:
+        """The equations for w and σ as `choose` gives them for the nodes of a parent set."""
         model = self.model
         units = len(model.thresholds)
         weights = np.zeros(graphs.shape)
@@ -192,7 +210,7 @@ class WideParameters(ParameterDistribution):
         def work(pairs: np.ndarray) -> None:
             s, j = draws[pairs], targets[pairs]
             members = np.flatnonzero(parents[pairs[0]])
-            w, sd[s, j] = Regressions.build(model, members, np.unique(j)).draw(j, seed)
+            w, sd[s, j] = choose(Regressions.build(model, members, np.unique(j)), j)
             weights[s[:, None], members, j[:, None]] = 0.5 * w[:, : len(members)]
             intercept[s, j] = 0.5 * w[:, len(members)]
             if len(members):
@@ -273,6 +291,17 @@ class Regressions:
             at = wanted == node
             w[at], sd[at] = self._draw_node(position, int(at.sum()), rng)
         return w, sd
+
+    def centre(
+        self, wanted: Int[np.ndarray, " c"]
+    ) -> tuple[Float[np.ndarray, "c q"], Float[np.ndarray, " c"]]:
+        """Mean w and typical σ of each node named, under its most probable λ."""
+        position = np.searchsorted(self.nodes, wanted)
+        level = self.share[:, position].argmax(axis=0)
+        sd = np.sqrt((1 + self.residual[level, position] / 2) / (1 + self.rows / 2))
+        roots = zip(self.factors[level], self.whitened[level, position], strict=True)
+        w = [solve_triangular(root, v, lower=True, trans=1) for root, v in roots]
+        return np.array(w), sd
 
     def _draw_node(
         self, position: int, count: int, rng: np.random.Generator

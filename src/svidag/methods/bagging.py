@@ -9,8 +9,14 @@ from typing import Any
 import numpy as np
 
 from svidag.methods.base import Method
-from svidag.methods.mixing import Several, mix
-from svidag.methods.probing import FITS, mixed_specifications, probe, rows_of_a_bag
+from svidag.methods.mixing import FitBatch, mix
+from svidag.methods.probing import (
+    FITS,
+    check_and_probe,
+    mixed_specifications,
+    probe_all,
+    rows_of_a_bag,
+)
 from svidag.methods.registry import METHODS
 from svidag.methods.single import fit_problem
 from svidag.methods.specifications import MECHANISMS, specifications
@@ -65,8 +71,8 @@ def _whole(value: Any, least: int) -> bool:
 
 
 @dataclasses.dataclass(eq=False)
-class Kept:
-    """What of a mixture is finished, as its checkpoint keeps it."""
+class MixtureCheckpoint:
+    """The finished fits of a mixture, and the checkpoint that holds them."""
 
     checkpoint: Checkpoint
     first: Posterior | None = None
@@ -74,7 +80,7 @@ class Kept:
     fits: dict[int, Posterior] = dataclasses.field(default_factory=dict)
 
     @classmethod
-    def load(cls, checkpoint: Checkpoint, saved: SavedState | None) -> Kept:
+    def load(cls, checkpoint: Checkpoint, saved: SavedState | None) -> MixtureCheckpoint:
         """What an earlier call kept, if it had come that far."""
         if saved is None or saved.stage != STAGE:
             return cls(checkpoint)
@@ -87,52 +93,61 @@ class Kept:
 
 
 def fit_bags(
-    several: Several, mechanism: str, bags: int, bag_rows: int | None, kept: Kept, identity: Any
+    batch: FitBatch,
+    mechanism: str,
+    bags: int,
+    bag_rows: int | None,
+    done: MixtureCheckpoint,
+    identity: Any,
 ) -> Posterior:
     """A mixture of so many resampled fits, with specifications in turn."""
     started = time.perf_counter()
-    rows = several.problem.data.n_rows if bag_rows is None else bag_rows
-    parts = several.bags(specifications(several.method, mechanism), bags, rows)
-    fits = several.fit(parts, kept.fits, kept.keep, "fit of the mixture")
-    kept.checkpoint.write()
-    return mix(several, parts, fits, identity=identity, seconds=time.perf_counter() - started)
+    rows = batch.problem.data.n_rows if bag_rows is None else bag_rows
+    planned = batch.plan_bags(specifications(batch.method, mechanism), bags, rows)
+    fits = batch.fit(planned, done.fits, done.keep, "fit of the mixture")
+    done.checkpoint.write()
+    return mix(batch, planned, fits, identity=identity, seconds=time.perf_counter() - started)
 
 
 def fit_automatically(
-    several: Several, bag_rows: int | None, kept: Kept, saved: SavedState | None, identity: Any
+    batch: FitBatch,
+    bag_rows: int | None,
+    done: MixtureCheckpoint,
+    saved: SavedState | None,
+    identity: Any,
 ) -> Posterior:
-    """Fit all rows; if its sure arrows survive the probes it stands, else a mixture follows."""
+    """Fit all rows; it stands if it explains the table and survives the probes, else a mixture."""
     started = time.perf_counter()
-    first = kept.first
+    first = done.first
     if first is None:
         first = fit_problem(
-            several.problem,
-            several.method,
+            batch.problem,
+            batch.method,
             mechanism="auto",
-            graph_weights=several.graph_weights,
-            coarsen=several.coarsen,
-            seed=several.seed,
-            report=several.report,
-            deadline=several.deadline,
-            checkpoint=kept.checkpoint,
+            graph_weights=batch.graph_weights,
+            coarsen=batch.coarsen,
+            seed=batch.seed,
+            report=batch.report,
+            deadline=batch.deadline,
+            checkpoint=done.checkpoint,
             saved=saved,
             identity=identity,
         )
-        kept.first = dataclasses.replace(first, problem=None)
-        kept.keep()
-    first = dataclasses.replace(first, problem=several.problem)
+        done.first = dataclasses.replace(first, problem=None)
+        done.keep()
+    first = dataclasses.replace(first, problem=batch.problem)
     assert first.mechanism is not None
-    found = probe(several, first, kept.probes, kept.keep)
+    found = check_and_probe(batch, first, done.probes, done.keep)
     posterior = first
-    if found.flipped.any() and not several.deadline.passed():
+    if found.doubtful and not batch.deadline.passed():
         found = dataclasses.replace(found, mixed=True)
-        n = several.problem.data.n_rows
+        n = batch.problem.data.n_rows
         rows = rows_of_a_bag(found, n) if bag_rows is None else min(bag_rows, n)
-        parts = several.bags(mixed_specifications(found, first.mechanism), FITS, rows)
-        fits = several.fit(parts, kept.fits, kept.keep, "fit of the mixture")
-        because = f", because {found.sentence.rstrip('.')}"
-        posterior = mix(several, parts, fits, identity=identity, seconds=0.0, because=because)
-    kept.checkpoint.write()
+        planned = batch.plan_bags(mixed_specifications(found, first.mechanism), FITS, rows)
+        fits = batch.fit(planned, done.fits, done.keep, "fit of the mixture")
+        because = f", because {found.reason}"
+        posterior = mix(batch, planned, fits, identity=identity, seconds=0.0, because=because)
+    done.checkpoint.write()
     return _with_sensitivity(posterior, found, time.perf_counter() - started)
 
 
@@ -151,11 +166,11 @@ def _judge(found: Sensitivity) -> list[Reason]:
     """How far the answer depends on the model; a mixture says so itself."""
     if found.mixed or not found.sure:
         return []
-    if not found.probes:
-        return [Reason(Level.CAREFUL, found.sentence)]
-    if found.flipped.any():
+    if found.doubtful:
         text = f"{found.sentence} A mixture of fits would say so: allow more `minutes`."
         return [Reason(Level.NOT, text)]
+    if not found.probes:
+        return [Reason(Level.CAREFUL, found.sentence)]
     return [Reason(Level.TRUST, found.sentence)]
 
 
@@ -168,7 +183,7 @@ def probe_posterior(posterior: Posterior) -> Sensitivity:
         raise ValueError(
             f"probes need one fit by one of {list(METHODS)}; this is by {facts.method!r}"
         )
-    several = Several(
+    batch = FitBatch(
         problem,
         METHODS[facts.method].with_values(facts.settings),
         facts.graph_weights,
@@ -179,4 +194,4 @@ def probe_posterior(posterior: Posterior) -> Sensitivity:
         Deadline(None),
         lambda *_: None,
     )
-    return probe(several, posterior, {}, lambda: None)
+    return probe_all(batch, posterior)

@@ -2,7 +2,8 @@
 
 A method is a `Settings` class with three things of its own: a name, what it supports, and `run`.
 `svidag.fit` does the rest for all of them: it checks the problem against what the method supports,
-opens the checkpoint and the progress, keeps the time, and wraps what `run` found as a `Posterior`.
+opens the checkpoint and the progress display, watches the time limit, and makes a `Posterior` of
+the result.
 """
 
 from __future__ import annotations
@@ -55,13 +56,13 @@ class Support:
     coarsening: bool = False
 
     def mechanism(self, asked: str) -> str:
-        """What an asked mechanism means to the method."""
+        """The mechanism to use: for ``"auto"`` the first, unless the method itself chooses."""
         return self.mechanisms[0] if asked == "auto" and asked not in self.mechanisms else asked
 
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """What surrounds a fit.
+    """What `svidag.fit` gives to a method beside the problem.
 
     Attributes
     ----------
@@ -72,11 +73,12 @@ class Run:
     seed
         The seed.
     report
-        A callback: the stage, how much of it is done, how much there is (if known), and metrics.
+        A callback for progress: the stage, how much of it is done, of how much if that is known,
+        and metrics.
     checkpoint
-        Where an unfinished fit is kept.
+        Where an unfinished fit is saved.
     saved
-        What an earlier call kept there.
+        What an earlier call saved there; None if there is nothing.
     deadline
         When the fit must end.
     coarsen
@@ -93,13 +95,13 @@ class Run:
     coarsen: float | None = None
 
     def resumed(self, *stages: str) -> Any:
-        """What an earlier call kept, if it had come to one of these stages; else None."""
+        """The state that an earlier call saved in one of these stages; None if there is none."""
         return None if self.saved is None or self.saved.stage not in stages else self.saved.state
 
 
 @dataclass(frozen=True, eq=False)
-class Fitted:
-    """What a method found.
+class MethodResult:
+    """The result of a method, from which `svidag.fit` makes a `Posterior`.
 
     Attributes
     ----------
@@ -112,9 +114,9 @@ class Fitted:
     status
         How the fit ended.
     reasons
-        What was looked at to judge the computation, each with how it came out.
+        What was checked about the computation, and how each check came out.
     details
-        The diagnostics of the method's own.
+        Diagnostics that only this method has.
     mechanism_margin
         Where it chose the mechanism, by how much log evidence that one was preferred.
     log_evidence
@@ -144,7 +146,7 @@ class Method(Settings):
     support
         What may be asked of it.
     trial
-        Settings with which a small problem takes seconds: for a first look, and for tests.
+        Settings with which a small problem takes seconds, for tests and first trials.
     """
 
     name: ClassVar[str]
@@ -153,9 +155,9 @@ class Method(Settings):
     trial: ClassVar[Mapping[str, Any]] = MappingProxyType({})
 
     @abc.abstractmethod
-    def run(self, problem: Problem, run: Run) -> Fitted:
+    def run(self, problem: Problem, run: Run) -> MethodResult:
         """Find the distribution of graphs for a problem that the method supports."""
 
     def identity(self) -> dict[str, Any]:
-        """The settings as plain data, by which a checkpoint knows its fit."""
+        """The settings as plain data; a checkpoint of other settings is refused."""
         return self.values()

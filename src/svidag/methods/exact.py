@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from svidag.exact.graphs import exact_graphs, require_feasible
 from svidag.mechanisms.collapsed import parameter_distribution
-from svidag.methods.base import Fitted, Method, Run, Support
+from svidag.methods.base import Method, MethodResult, Run, Support
 from svidag.methods.mechanism_choice import integrate
 from svidag.methods.order_mcmc import EXACT
 from svidag.problem import Problem
@@ -35,7 +35,7 @@ class Exact(Method):
 
     units: int = setting(200, "Hidden units of a nonlinear mechanism.", least=0)
 
-    def run(self, problem: Problem, run: Run) -> Fitted:
+    def run(self, problem: Problem, run: Run) -> MethodResult:
         """Score every parent set of every variable and sum."""
         require_feasible(problem.data.m, run.mechanism)
         mechanism = integrate(
@@ -51,7 +51,7 @@ class Exact(Method):
         run.report("scoring all parent sets", 0, None)
         tables = mechanism.scores.score_tables()
         graphs, log_evidence = exact_graphs(tables, problem.prior, run.graph_weights)
-        return Fitted(
+        return MethodResult(
             graphs,
             parameter_distribution(mechanism.scores, problem.scaling),
             mechanism.name,

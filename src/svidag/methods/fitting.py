@@ -1,4 +1,4 @@
-"""`svidag.fit`: the entry point of every method, and all that they have in common."""
+"""`svidag.fit`: checks the arguments, runs the method, and issues the warnings."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ import numpy as np
 
 from svidag.data import Dataset
 from svidag.data.resampling import split_groups
-from svidag.methods.bagging import Kept, check_bags, fit_automatically, fit_bags
+from svidag.methods.bagging import MixtureCheckpoint, check_bags, fit_automatically, fit_bags
 from svidag.methods.base import Method, Support
-from svidag.methods.mixing import Several
+from svidag.methods.mixing import FitBatch
 from svidag.methods.registry import METHODS, find_method
-from svidag.methods.single import fit_problem
 from svidag.posterior import Posterior
 from svidag.posterior.diagnostics import Level
 from svidag.prior import Prior
@@ -44,7 +43,7 @@ def fit(
     graph_weights: str = "order",
     coarsen: float | None = None,
     groups: Any = None,
-    bags: int | str | None = None,
+    bags: int | str | None = "auto",
     bag_rows: int | None = None,
     minutes: float | None = None,
     workers: int | None = None,
@@ -86,17 +85,19 @@ def fit(
         fully.
     groups
         A column that names families, batches of a panel or other rows that belong together, or a
-        label for each row. It is no variable; resamples take whole groups.
+        label for each row. It is not a variable; resamples take whole groups.
     bags
         A number of fits: each is of a resampled table under its own specification (raw or
         rank-Gaussian margins, and the mechanisms in turn where the mechanism is left open), and the
-        posterior is their mixture. None, the default, is one fit of the table. ``"auto"``, where
-        method and mechanism are left open too, fits all rows and probes whether its sure arrows
-        (above 0.95) survive other specifications; where they do not, a mixture of 16 fits follows,
-        of as few rows as the probes disagree. `Posterior.sensitivity` says what was found.
+        posterior is their mixture. None is one fit of the table, and so is ``"auto"``, the default,
+        where a method without mechanisms to choose from, or a mechanism, is asked for by name.
+        Elsewhere ``"auto"`` fits all rows and checks whether the fit explains the table and its
+        sure arrows (above 0.95) survive other specifications. Where not, a mixture of 16 fits
+        follows, each of the fewer rows the worse that is. `Posterior.sensitivity` says what was
+        found.
     bag_rows
         Rows of each resample; by default as many as the table has, and with ``bags="auto"`` by how
-        far the probes disagree.
+        bad the fit is.
     minutes
         When this time is over, the fit ends with what it has found; the diagnostics and the verdict
         of the report say what was cut short. By default there is no limit.
@@ -155,32 +156,20 @@ def fit(
         **({} if fits is None else _resampled(fits, bag_rows, labels)),
         **chosen.identity(),
     )
-    kept = Checkpoint(checkpoint_path(checkpoint), identity)
-    with Stages(meter(progress)) as stages, resumable(kept), cores.at_most(workers):
-        saved, deadline = kept.load(), Deadline(minutes)
-        several = Several(
+    state_file = Checkpoint(checkpoint_path(checkpoint), identity)
+    with Stages(meter(progress)) as stages, resumable(state_file), cores.at_most(workers):
+        saved, deadline = state_file.load(), Deadline(minutes)
+        batch = FitBatch(
             problem, chosen, graph_weights, coarsen, seed, labels, workers, deadline, stages.report
         )
         if fits is None:
-            posterior = fit_problem(
-                problem,
-                chosen,
-                mechanism=mechanism,
-                graph_weights=graph_weights,
-                coarsen=coarsen,
-                seed=seed,
-                report=stages.report,
-                deadline=deadline,
-                checkpoint=kept,
-                saved=saved,
-                identity=identity,
-            )
-        elif fits == "auto":
-            done = Kept.load(kept, saved)
-            posterior = fit_automatically(several, bag_rows, done, saved, identity)
+            posterior = batch.fit_table(mechanism, state_file, saved, identity)
         else:
-            done = Kept.load(kept, saved)
-            posterior = fit_bags(several, mechanism, int(fits), bag_rows, done, identity)
+            done = MixtureCheckpoint.load(state_file, saved)
+            if fits == "auto":
+                posterior = fit_automatically(batch, bag_rows, done, saved, identity)
+            else:
+                posterior = fit_bags(batch, mechanism, int(fits), bag_rows, done, identity)
     _warn(posterior)
     return posterior
 
@@ -192,7 +181,7 @@ def check(
     standardise: bool = True,
     graph_weights: str = "order",
     coarsen: float | None = None,
-    bags: int | str | None = None,
+    bags: int | str | None = "auto",
     bag_rows: int | None = None,
     minutes: float | None = None,
     workers: int | None = None,
@@ -283,7 +272,7 @@ def _require_rows(labels: np.ndarray | None, problem: Problem) -> None:
 
 
 def _resampled(fits: int | str, bag_rows: int | None, labels: np.ndarray | None) -> dict[str, Any]:
-    """What a mixture depends on beside what every fit does."""
+    """What a mixture depends on beyond what a single fit depends on."""
     groups = None if labels is None else hashlib.sha256(labels.tobytes()).hexdigest()
     return {"bags": fits, "bag_rows": bag_rows, "groups": groups}
 

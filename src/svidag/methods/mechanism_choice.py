@@ -4,9 +4,9 @@ All mechanisms give normalised densities of the same rows, so their logarithms c
 node the parents are chosen greedily, by that mechanism's own evidence and the prior's odds, without
 regard to cycles: the sum over nodes is a pseudo-evidence, log Π_j p(x_j | chosen neighbours of j).
 
-Flexible mechanisms contain the linear ones and never have less evidence; they are taken where they
-gain more than `WORTH` in all. Their fits take long, so that their parents are those that BGe or a
-small network chooses, whichever gives more.
+Flexible mechanisms contain the linear ones and never have less evidence; they are chosen if they
+gain more than `LEAST_GAIN` in all. Their fits take long, so that their parents are those that BGe
+or a small network chooses, whichever gives more.
 """
 
 from __future__ import annotations
@@ -30,8 +30,7 @@ MOST_PARENTS = 8
 """Parents chosen for a node at most."""
 
 SKETCH_FROM = 300
-"""Rows from which a smaller network, asked first, saves time."""
-
+"""Rows from which it saves time to score parent sets by a smaller network first."""
 
 FLEXIBLE_UNITS = 64
 """Hidden units of flexible mechanisms at most."""
@@ -39,8 +38,8 @@ FLEXIBLE_UNITS = 64
 FEW_UNITS = 12
 """Hidden units, at most, of the network that chooses parents for flexible mechanisms."""
 
-WORTH = 5.0
-"""Log pseudo-evidence that flexible mechanisms must gain to be taken."""
+LEAST_GAIN = 5.0
+"""Log pseudo-evidence that flexible mechanisms must gain to be chosen."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,7 @@ class Integrated:
     scores
         The evidence of every node given any parents.
     sketch
-        A smaller network whose evidences are asked first, where that saves time.
+        A smaller network that scores parent sets first, where that saves time.
     margin
         By how much log evidence it was preferred, where it was chosen.
     weight
@@ -113,6 +112,11 @@ def integrate(
     expensive = len(problem.data.values) >= SKETCH_FROM and sketch_units < units
     sketch = build.network(sketch_units) if expensive else None
     return Integrated(mechanism, build.network(units), sketch, margin, weight)
+
+
+def flexible_mechanism(problem: Problem, seed: int) -> FlexibleMechanism:
+    """Flexible mechanisms of a problem, to compare graphs of different fits by."""
+    return _Builder(problem, FLEXIBLE_UNITS, 0, seed, 1.0).flexible()
 
 
 def choose(candidates: dict[str, FamilyScores], prior: EdgePrior) -> Choice:
@@ -181,7 +185,7 @@ class _Builder:
         return choose(candidates, self.problem.prior)
 
     def compare_flexible(self) -> Choice:
-        """Whether flexible mechanisms gain more than `WORTH`."""
+        """Whether flexible mechanisms gain more than `LEAST_GAIN`."""
         prior, flexible = self.problem.prior, self.flexible()
         odds = np.where(prior.free, prior.logit, 0.0)
         everyone = np.arange(len(odds))
@@ -195,5 +199,5 @@ class _Builder:
         ]
         plain = weigh(flexible.linear, selections[0])
         found = np.maximum(*(weigh(flexible, selected) for selected in selections))
-        gain = float((found - plain).sum()) - WORTH
+        gain = float((found - plain).sum()) - LEAST_GAIN
         return Choice("flexible" if gain > 0 else "linear", abs(gain))

@@ -1,10 +1,10 @@
-"""Several fits of one problem, side by side, and the mixture of their posteriors."""
+"""A batch of fits of one problem, side by side, and the mixture of their posteriors."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,12 +15,13 @@ from svidag.data.resampling import usable_resample
 from svidag.io.tree import Encoder
 from svidag.methods.base import Method
 from svidag.methods.single import fit_problem
-from svidag.methods.specifications import RAW, Part, Specification, in_turn
+from svidag.methods.specifications import RAW, PlannedFit, Specification, cycle_specifications
 from svidag.posterior import GraphDistribution, Posterior
 from svidag.posterior.diagnostics import Diagnostics, Level, Reason
 from svidag.posterior.mixture import MixtureDetails, MixtureGraphs, MixtureParameters
 from svidag.problem import Problem
 from svidag.run import cores
+from svidag.run.checkpoint import Checkpoint, SavedState
 from svidag.run.deadline import Deadline
 from svidag.run.side_by_side import run_side_by_side
 from svidag.run.status import Status
@@ -46,8 +47,8 @@ SEVERITY = (
 
 
 @dataclass(frozen=True, eq=False)
-class Several:
-    """What all fits of one problem share."""
+class FitBatch:
+    """Fits of one problem by one method: what they share, and how they are run."""
 
     problem: Problem
     method: Method
@@ -60,59 +61,87 @@ class Several:
     report: Callable[..., None]
 
     @property
-    def together(self) -> int:
+    def fits_at_once(self) -> int:
         """How many fits run at once."""
         return cores.usable() if self.workers is None else self.workers
 
-    def bags(self, choices: Sequence[Specification], count: int, rows: int) -> list[Part]:
-        """Resamples of so many rows, with specifications in turn."""
+    def plan_bags(
+        self, choices: Sequence[Specification], count: int, rows: int
+    ) -> list[PlannedFit]:
+        """Plan `count` fits of resampled rows; they take the specifications one after another."""
         return [
-            Part(specification, self.resample(rows, k), child_seed(self.seed, Stream.FIT_SEEDS, k))
-            for k, specification in enumerate(in_turn(choices, count))
+            PlannedFit(
+                specification, self.resample(rows, k), child_seed(self.seed, Stream.FIT_SEEDS, k)
+            )
+            for k, specification in enumerate(cycle_specifications(choices, count))
         ]
 
     def resample(self, rows: int, number: int) -> Int[np.ndarray, " rows"]:
-        """The rows of a resample; the number tells one from another."""
+        """The rows of resample `number`."""
         rng = generator(self.seed, Stream.RESAMPLES, number)
         return usable_resample(self.problem.data, self.groups, rows, rng)
 
     def fit(
         self,
-        parts: Sequence[Part],
+        planned: Sequence[PlannedFit],
         done: dict[int, Posterior],
         keep: Callable[[], None],
         stage: str,
     ) -> dict[int, Posterior]:
-        """The posterior of each part, by its number; fewer where the time was over."""
-        together = max(1, min(self.together, len(parts)))
+        """The posterior of each planned fit, by its number; fewer if the time limit was reached."""
+        together = max(1, min(self.fits_at_once, len(planned)))
 
         def work(number: int, alive: Callable[..., None]) -> Posterior:
-            waves = math.ceil((len(parts) - number) / together)
-            return self.single(parts[number], alive, self.deadline.share(waves))
+            waves = math.ceil((len(planned) - number) / together)
+            return self.fit_one(planned[number], alive, self.deadline.share(waves))
 
         return run_side_by_side(
             work,
-            len(parts),
+            len(planned),
             workers=together,
             done=done,
             finished=keep,
-            report=lambda count: self.report(stage, count, len(parts)),
+            report=lambda count: self.report(stage, count, len(planned)),
             enough=self.deadline.passed,
         )
 
-    def single(self, part: Part, alive: Callable[..., None], deadline: Deadline) -> Posterior:
-        """The posterior of one part, without its table and traces."""
-        found = fit_problem(
-            part.problem(self.problem),
+    def fit_table(
+        self,
+        mechanism: str,
+        checkpoint: Checkpoint,
+        saved: SavedState | None,
+        identity: Mapping[str, Any],
+    ) -> Posterior:
+        """The posterior of the whole table as it is, saved to a checkpoint on the way."""
+        return fit_problem(
+            self.problem,
             self.method,
-            mechanism=part.specification.mechanism,
+            mechanism=mechanism,
             graph_weights=self.graph_weights,
             coarsen=self.coarsen,
-            seed=part.seed,
+            seed=self.seed,
+            report=self.report,
+            deadline=self.deadline,
+            checkpoint=checkpoint,
+            saved=saved,
+            identity=identity,
+        )
+
+    def fit_one(
+        self, planned: PlannedFit, alive: Callable[..., None], deadline: Deadline
+    ) -> Posterior:
+        """The posterior of one planned fit, without its table and traces."""
+        found = fit_problem(
+            planned.problem(self.problem),
+            self.method,
+            mechanism=planned.specification.mechanism,
+            graph_weights=self.graph_weights,
+            coarsen=self.coarsen,
+            seed=planned.seed,
             report=alive,
             deadline=deadline,
         )
-        return slimmed(found, part.seed, on_scale=part.specification.margins == RAW)
+        return slimmed(found, planned.seed, on_scale=planned.specification.margins == RAW)
 
 
 def slimmed(posterior: Posterior, seed: int, *, on_scale: bool = True) -> Posterior:
@@ -139,8 +168,8 @@ def _condensed(graphs: GraphDistribution, seed: int) -> GraphDistribution:
 
 
 def mix(
-    several: Several,
-    parts: Sequence[Part],
+    batch: FitBatch,
+    planned: Sequence[PlannedFit],
     fits: dict[int, Posterior],
     *,
     identity: dict[str, Any],
@@ -162,44 +191,44 @@ def mix(
     facts = [fit.diagnostics for fit in found if fit.diagnostics is not None]
     names = {fact.mechanism for fact in facts}
     spread = graphs.spread()
-    rows = round(np.mean([len(parts[k].rows) for k in numbers]))
+    rows = round(np.mean([len(planned[k].rows) for k in numbers]))
     details = MixtureDetails(
         fits=len(found),
         bag_rows=rows,
-        specifications=tuple(_settings(parts[k], fits[k]) for k in numbers),
+        specifications=tuple(_settings(planned[k], fits[k]) for k in numbers),
         statuses=tuple(str(fact.status) for fact in facts),
         on_scale=len(scaled),
         largest_spread=float(spread.max()),
         spread=spread,
     )
     status = max((fact.status for fact in facts), key=SEVERITY.index)
-    cut = len(found) < len(parts)
+    cut = len(found) < len(planned)
     diagnostics = Diagnostics(
-        method=several.method.name,
+        method=batch.method.name,
         mechanism=names.pop() if len(names) == 1 else "mixture",
         status=Status.TIME if cut else status,
         seconds=seconds,
-        reasons=tuple(_reasons(facts, details, len(parts), because)),
-        settings=several.method.identity(),
+        reasons=tuple(_reasons(facts, details, len(planned), because)),
+        settings=batch.method.identity(),
         fingerprint=identity,
-        graph_weights=several.graph_weights,
+        graph_weights=batch.graph_weights,
         details=details,
     )
     return Posterior(
-        several.problem.data.names,
+        batch.problem.data.names,
         graphs,
         parameters,
         diagnostics=diagnostics,
-        problem=several.problem,
+        problem=batch.problem,
     )
 
 
-def _settings(part: Part, fit: Posterior) -> dict[str, Any]:
+def _settings(planned: PlannedFit, fit: Posterior) -> dict[str, Any]:
     return {
-        "margins": part.specification.margins,
+        "margins": planned.specification.margins,
         "mechanism": fit.mechanism,
-        "rows": len(part.rows),
-        "seed": part.seed,
+        "rows": len(planned.rows),
+        "seed": planned.seed,
     }
 
 
@@ -209,21 +238,21 @@ def _reasons(
     what = f"A mixture of {details.fits} fits of {details.bag_rows:,} rows"
     reasons = [Reason(Level.CAREFUL if because else Level.TRUST, f"{what}{because}.")]
     if details.fits < wanted:
-        text = f"The time was over when {details.fits} of {wanted} fits were done."
+        text = f"The time limit was reached when {details.fits} of {wanted} fits were done."
         reasons.append(Reason(Level.CAREFUL, text))
     if details.on_scale < details.fits:
         reasons.append(
             Reason(
                 Level.TRUST,
                 f"Arrows are averaged over all fits; effects rest on the {details.on_scale} of "
-                f"them that saw the columns in the units of the table.",
+                f"them that used the columns in the units of the table.",
             )
         )
     for level in (Level.NOT, Level.CAREFUL):
         doubtful = [r for fact in facts for r in fact.reasons[:] if r.level is level]
         count = sum(any(r.level is level for r in fact.reasons) for fact in facts)
         if doubtful:
-            text = f"{count} of {details.fits} fits say of themselves: {doubtful[0].text}"
+            text = f"{count} of {details.fits} fits report: {doubtful[0].text}"
             # A few fits of many that fell short move a mean by little.
             reasons.append(Reason(level if 2 * count >= details.fits else Level.CAREFUL, text))
     return reasons

@@ -18,7 +18,7 @@ from svidag.mechanisms.flexible import FlexibleMechanism
 from svidag.mechanisms.flexible_screen import ScreenedFlexible
 from svidag.mechanisms.linear import LinearGaussian
 from svidag.mechanisms.wide import WideNetwork
-from svidag.methods.base import Fitted, Method, Run, Support
+from svidag.methods.base import Method, MethodResult, Run, Support
 from svidag.methods.mechanism_choice import Integrated, integrate
 from svidag.methods.order_sampling import ChainSettings, SearchSettings, sample_orders
 from svidag.posterior.diagnostics import Level, Reason
@@ -35,7 +35,7 @@ MOST_NETWORK = 25_000_000
 MOST_SUMMED = 8
 """Variables up to which flexible mechanisms are; beyond, searches fit fewer families."""
 
-MOST_FLEXIBLE, MOST_CELLS = 25, 25_000
+MOST_FLEXIBLE, MOST_CELLS = 60, 60_000
 """Variables, and rows times variables, up to which ``"auto"`` considers flexible mechanisms."""
 
 EXACT = Reason(
@@ -46,7 +46,7 @@ EXACT = Reason(
 SCREENED = Reason(
     Level.TRUST,
     "Every order is accounted for, nothing is sampled; possible parents that explain nothing in "
-    "two simpler regressions were weighed by these.",
+    "two simpler regressions were weighed by those regressions alone.",
 )
 
 
@@ -77,10 +77,10 @@ class OrderMCMC(ChainSettings, SearchSettings, Method):
         200, "Hidden units of a nonlinear mechanism; a flexible one has at most 64.", least=0
     )
     sketch_units: int = setting(
-        32, "Hidden units of the smaller network that is asked first.", least=0
+        32, "Hidden units of the smaller network that scores parent sets first.", least=0
     )
 
-    def run(self, problem: Problem, run: Run) -> Fitted:
+    def run(self, problem: Problem, run: Run) -> MethodResult:
         """Choose the mechanism, then sum over all orders or sample them."""
         mechanism = integrate(
             problem,
@@ -95,7 +95,7 @@ class OrderMCMC(ChainSettings, SearchSettings, Method):
         if self.exact and feasible(mechanism.scores):
             return _sum_orders(problem, run, mechanism)
         found = sample_orders(problem, run, mechanism, self, self)
-        return Fitted(
+        return MethodResult(
             found.graphs,
             parameter_distribution(mechanism.scores, problem.scaling),
             mechanism.name,
@@ -107,7 +107,7 @@ class OrderMCMC(ChainSettings, SearchSettings, Method):
 
 
 def _affordable(problem: Problem) -> bool:
-    """Whether flexible mechanisms, which are fitted set by set, take seconds and not hours."""
+    """Whether the table is small enough for flexible mechanisms, which fit each set by itself."""
     rows, m = problem.data.values.shape
     return m <= MOST_FLEXIBLE and rows * m <= MOST_CELLS
 
@@ -121,11 +121,11 @@ def feasible(model: LinearGaussian | WideNetwork | FlexibleMechanism | ScreenedF
     return model.columns.shape[1] * 2.0**model.m <= MOST_NETWORK
 
 
-def _sum_orders(problem: Problem, run: Run, mechanism: Integrated) -> Fitted:
+def _sum_orders(problem: Problem, run: Run, mechanism: Integrated) -> MethodResult:
     run.report("scoring all parent sets", 0, None)
     weights = parent_weights(mechanism.scores.score_tables(), problem.prior)
     graphs = ExactOrders.build(weights, problem.prior.required)
-    return Fitted(
+    return MethodResult(
         graphs,
         parameter_distribution(mechanism.scores, problem.scaling),
         mechanism.name,

@@ -1,7 +1,8 @@
-"""Probes of a fit under other specifications, and what follows where its sure arrows flip.
+"""Whether a fit stands: its residuals, and probes of its sure arrows under other specifications.
 
 The rule sees the table and fits of it, never a true graph. Its constants were chosen on synthetic
-tables with broken assumptions and checked on others (docs/mixtures.md).
+tables and on half of a collection of real pairs of variables, and checked on others
+(docs/mixtures.md).
 """
 
 from __future__ import annotations
@@ -11,13 +12,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from jaxtyping import UInt8
 
 from svidag.methods.base import Method
-from svidag.methods.mixing import Several
-from svidag.methods.specifications import MARGINS, MECHANISMS, RANK, RAW, Part, Specification
+from svidag.methods.mechanism_choice import flexible_mechanism
+from svidag.methods.mixing import FitBatch
+from svidag.methods.specifications import MARGINS, MECHANISMS, RANK, RAW, PlannedFit, Specification
 from svidag.posterior import Posterior
-from svidag.posterior.residuals import gaussian_p_value
-from svidag.posterior.sensitivity import SURE, Sensitivity
+from svidag.posterior.fit_check import FitCheck, check_fit
+from svidag.posterior.sensitivity import Sensitivity
+from svidag.problem import Problem
 from svidag.run.streams import Stream, child_seed, generator
 
 FITS = 16
@@ -26,13 +30,20 @@ FITS = 16
 PROBE_ROWS = 1000
 """Rows of a probe at most: it is to find out whether arrows flip, not how sure they are."""
 
-GAUSSIAN = 0.05
-"""Probability below which residuals may not be Gaussian; a good fit is there one time in twenty."""
+DECISIVE = 10.0
+"""Log evidence by which a fit that passes its check must explain more than a probe, on the rows of
+the probe, for the probe's contradictions not to count."""
 
-ROWS = 100.0
+ROWS = 200.0
 """Rows of each fit where all sure arrows flip; where a share s of them does, it is this over s."""
 
-FEWEST, MOST = 100, 500
+MISFIT_ROWS = 4.0
+"""Rows of each fit where the check fails: this over the excess of dependence between residuals.
+
+An excess of δ is a misfit of about δ/2 log likelihood a row, so that these rows hold a misfit of
+two: less than what makes an arrow sure."""
+
+FEWEST, MOST = 200, 500
 """Rows of each fit at least and at most: sixteen larger ones would take many times the fit."""
 
 
@@ -42,38 +53,107 @@ class Probe:
 
     change: str
     words: str
-    part: Part
+    planned: PlannedFit
 
 
-def probes(several: Several, first: Posterior) -> list[Probe]:
-    """Other margins; a resample; the simplest mechanism, if the evidence against it is in doubt.
+def check_and_probe(
+    batch: FitBatch, first: Posterior, done: dict[int, Posterior], keep: Callable[[], None]
+) -> Sensitivity:
+    """Check the fit; probe it only if it passes, for else a mixture follows in any case."""
+    found = _unprobed(first)
+    if not found.sure or batch.deadline.passed():
+        return found
+    batch.report("checking the fit", 0, None)
+    found = dataclasses.replace(found, check=check_fit(first, batch.groups))
+    if found.check is not None and not found.check.passed:
+        return found
+    probes = plan_probes(batch, first)
+    return run_probes(batch, first, found, [one for one in probes if one.change != "resample"],
+                      done, keep)  # fmt: skip
 
-    The simplest mechanism is no probe of a fit that leaves Gaussian residuals: such a fit has found
-    bends that are there, and a straight line only misses them. Residuals that are not Gaussian may
-    have passed for bends. A mechanism that can do more than the chosen one is no probe either: the
-    evidence of the two was compared before, and it takes far longer than the fit itself.
-    """
+
+def probe_all(batch: FitBatch, first: Posterior) -> Sensitivity:
+    """Check the fit and run every probe, whatever the check says."""
+    found = _unprobed(first)
+    if not found.sure:
+        return found
+    found = dataclasses.replace(found, check=check_fit(first, batch.groups))
+    return run_probes(batch, first, found, plan_probes(batch, first), {}, lambda: None)
+
+
+def plan_probes(batch: FitBatch, first: Posterior) -> list[Probe]:
+    """Other margins; the simplest mechanism, if another was chosen; a resample."""
     mechanism = first.mechanism
     assert mechanism is not None
-    n, seed = several.problem.data.n_rows, several.seed
+    n, seed = batch.problem.data.n_rows, batch.seed
     rng = generator(seed, Stream.PROBE_SEEDS)
     some = np.arange(n) if n <= PROBE_ROWS else np.sort(rng.choice(n, PROBE_ROWS, replace=False))
-    drawn = several.resample(min(n, PROBE_ROWS), FITS)
-    asked = [
-        ("margins", "rank-Gaussian margins", Specification(RANK, mechanism), some),
-        ("resample", "resampled rows", Specification(RAW, mechanism), drawn),
-    ]
-    if mechanism != MECHANISMS[0] and _doubtful(first):
+    drawn = batch.resample(min(n, PROBE_ROWS), FITS)
+    asked = [("margins", "rank-Gaussian margins", Specification(RANK, mechanism), some)]
+    if mechanism != MECHANISMS[0]:
         simple = MECHANISMS[0]
         asked.append(("mechanism", f"{simple} mechanisms", Specification(RAW, simple), some))
+    asked.append(("resample", "resampled rows", Specification(RAW, mechanism), drawn))
     return [
-        Probe(change, words, Part(spec, rows, child_seed(seed, Stream.PROBE_SEEDS, k)))
+        Probe(change, words, PlannedFit(spec, rows, child_seed(seed, Stream.PROBE_SEEDS, k)))
         for k, (change, words, spec, rows) in enumerate(asked)
     ]
 
 
-def _doubtful(first: Posterior) -> bool:
-    return first.mechanisms is None or gaussian_p_value(first) < GAUSSIAN
+def run_probes(
+    batch: FitBatch,
+    first: Posterior,
+    found: Sensitivity,
+    asked: list[Probe],
+    done: dict[int, Posterior],
+    keep: Callable[[], None],
+) -> Sensitivity:
+    """Run probes as far as the time goes, and say which of them may contradict the fit."""
+    cheaper = dataclasses.replace(batch, method=_cheaper(batch.method))
+    fits = cheaper.fit([one.planned for one in asked], done, keep, "probing other models")
+    numbers = sorted(fits)
+    return dataclasses.replace(
+        found,
+        changes=tuple(asked[k].change for k in numbers),
+        probes=tuple(asked[k].words for k in numbers),
+        probed=np.stack([fits[k].graphs.edge_probabilities() for k in numbers])
+        if numbers
+        else found.probed,
+        credible=tuple(_credible(batch, first, found.check, asked[k], fits[k]) for k in numbers),
+    )
+
+
+def _unprobed(first: Posterior) -> Sensitivity:
+    edges = first.graphs.edge_probabilities()
+    return Sensitivity(first.names, edges, (), (), np.zeros((0, *edges.shape)))
+
+
+def _credible(
+    batch: FitBatch, first: Posterior, check: FitCheck | None, probe: Probe, fit: Posterior
+) -> bool:
+    """Whether a probe may contradict the fit.
+
+    Both are compared on the rows of the probe by the log evidence that their causes gain over no
+    causes at all: what a change of margins does to single columns drops out.
+    """
+    if check is None or not check.passed or probe.change == "resample":
+        return True
+    planned, seed = probe.planned, batch.seed
+    same_rows = dataclasses.replace(planned, specification=Specification(RAW, MECHANISMS[1]))
+    own = explained(same_rows.problem(batch.problem), _graph(first), seed)
+    other = explained(planned.problem(batch.problem), _graph(fit), seed)
+    return bool(own - other < DECISIVE)
+
+
+def explained(problem: Problem, graph: UInt8[np.ndarray, "m m"], seed: int) -> float:
+    """Σ_j f_j(S_j) − f_j(∅): log evidence that the causes of a graph gain, flexible mechanisms."""
+    scores, nodes = flexible_mechanism(problem, seed), np.arange(len(graph))
+    with_causes = scores.family_scores(nodes, graph.T.astype(bool))
+    return float((with_causes - scores.family_scores(nodes, np.zeros(graph.shape, bool))).sum())
+
+
+def _graph(posterior: Posterior) -> UInt8[np.ndarray, "m m"]:
+    return posterior.consensus().graph.to_numpy().astype(np.uint8)
 
 
 def _cheaper(method: Method) -> Method:
@@ -82,31 +162,10 @@ def _cheaper(method: Method) -> Method:
     return method if units is None else method.with_values({"units": max(1, units // 2)})
 
 
-def probe(
-    several: Several,
-    first: Posterior,
-    done: dict[int, Posterior],
-    keep: Callable[[], None],
-) -> Sensitivity:
-    """Run the probes, as far as the time goes; none where no arrow is sure."""
-    edges = first.graphs.edge_probabilities()
-    none = Sensitivity(first.names, edges, (), (), np.zeros((0, *edges.shape)))
-    if not (edges > SURE).any() or several.deadline.passed():
-        return none
-    asked = probes(several, first)
-    cheaper = dataclasses.replace(several, method=_cheaper(several.method))
-    found = cheaper.fit([one.part for one in asked], done, keep, "probing other models")
-    numbers = sorted(found)
-    return dataclasses.replace(
-        none,
-        changes=tuple(asked[k].change for k in numbers),
-        probes=tuple(asked[k].words for k in numbers),
-        probed=np.stack([found[k].graphs.edge_probabilities() for k in numbers]),
-    )
-
-
 def mixed_specifications(found: Sensitivity, mechanism: str) -> tuple[Specification, ...]:
-    """What the mixture varies beside the rows: margins and mechanisms, if arrows flip with them.
+    """What the mixture varies beside the rows.
+
+    Margins and mechanisms, if the fit does not explain the table; else what makes arrows flip.
 
     Examples
     --------
@@ -117,24 +176,33 @@ def mixed_specifications(found: Sensitivity, mechanism: str) -> tuple[Specificat
     ['raw margins, linear', 'rank-Gaussian margins, linear']
     """
     causes = set(found.causes)
-    margins = MARGINS if causes & {"margins", "mechanism"} else (RAW,)
-    mechanisms = (MECHANISMS[0], mechanism) if "mechanism" in causes else (mechanism,)
+    failed = found.check is not None and not found.check.passed
+    margins = MARGINS if failed or causes & {"margins", "mechanism"} else (RAW,)
+    both = failed or "mechanism" in causes
+    mechanisms = MECHANISMS[:2] if both else (mechanism,)
     return tuple(Specification(m, f) for f in mechanisms for m in margins)
 
 
 def rows_of_a_bag(found: Sensitivity, n: int) -> int:
-    """How many rows each fit sees: the fewer, the more of the sure arrows the worst probe flips.
+    """How many rows each fit of the mixture sees, within FEWEST and MOST.
 
-    Log evidence is proportional to rows, that of a misfit as well as that of an effect. Where a
-    share s of what N rows make sure is wrong under another model, evidence must shrink until what
-    the misfit says is no longer sure: to ROWS/s rows, within FEWEST and MOST.
+    Log evidence is proportional to rows, that of a misfit as well as that of an effect. So evidence
+    must shrink until what the misfit says is no longer sure: to 4/δ rows where the residuals of
+    two variables depend on each other by δ, and to 200/s rows where a share s of what N rows make
+    sure is otherwise under another model. Rows that are like their neighbours count for less.
 
     Examples
     --------
     >>> fit, probe = np.zeros((2, 2)), np.zeros((2, 2))
     >>> fit[0, 1], probe[1, 0] = 0.99, 0.8
     >>> rows_of_a_bag(Sensitivity(("a", "b"), fit, ("margins",), ("ranks",), probe[None]), 1000)
-    100
+    200
     """
-    share = found.contradicted.sum(axis=(1, 2)).max() / found.sure
-    return int(min(n, np.clip(round(ROWS / share), FEWEST, MOST)))
+    rows, check = float(MOST), found.check
+    if found.flipped.any():
+        rows = ROWS * found.sure / found.contradicted.sum(axis=(1, 2)).max()
+    if check is not None and not check.explained:
+        rows = min(rows, MISFIT_ROWS / max(check.excess, 1e-9))
+    if check is not None:
+        rows = min(rows, check.effective_rows(n))
+    return int(min(n, np.clip(round(rows), FEWEST, MOST)))

@@ -1,4 +1,4 @@
-"""One fit of one problem by one method: what every posterior and every part of a mixture is."""
+"""One fit of one problem by one method; a mixture consists of several of them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from svidag.methods.base import Fitted, Method, Run
+from svidag.methods.base import Method, MethodResult, Run
 from svidag.posterior import Posterior
 from svidag.posterior.diagnostics import Diagnostics
 from svidag.posterior.structure_weights import structure_weighted
@@ -42,9 +42,9 @@ def fit_problem(
         deadline,
         None if coarsen is None else float(coarsen),
     )
-    fitted = method.run(problem, run)
+    result = method.run(problem, run)
     run.checkpoint.write()
-    posterior = _posterior(problem, method, run, fitted, identity or {}, started)
+    posterior = _posterior(problem, method, run, result, identity or {}, started)
     return posterior if graph_weights == own_weights else structure_weighted(posterior, seed)
 
 
@@ -52,27 +52,27 @@ def _posterior(
     problem: Problem,
     method: Method,
     run: Run,
-    fitted: Fitted,
+    result: MethodResult,
     identity: Mapping[str, Any],
     started: float,
 ) -> Posterior:
     diagnostics = Diagnostics(
         method=method.name,
-        mechanism=fitted.mechanism,
-        status=fitted.status,
+        mechanism=result.mechanism,
+        status=result.status,
         seconds=time.perf_counter() - started,
-        reasons=fitted.reasons,
+        reasons=result.reasons,
         settings=method.identity(),
         fingerprint=identity,
-        mechanism_margin=fitted.mechanism_margin,
+        mechanism_margin=result.mechanism_margin,
         graph_weights=run.graph_weights,
-        details=fitted.details,
+        details=result.details,
     )
     return Posterior(
         problem.data.names,
-        fitted.graphs,
-        fitted.parameters,
-        log_evidence=fitted.log_evidence,
+        result.graphs,
+        result.parameters,
+        log_evidence=result.log_evidence,
         diagnostics=diagnostics,
         problem=problem,
     )

@@ -62,8 +62,8 @@ def specifications(method: Method, mechanism: str) -> tuple[Specification, ...]:
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
-    """One fit of several: its specification, its rows of the table, and its seed."""
+class PlannedFit:
+    """One fit of a batch: its specification, its rows of the table, and its seed."""
 
     specification: Specification
     rows: Int[np.ndarray, " n"]
@@ -86,13 +86,13 @@ class Part:
         )
 
 
-def in_turn(choices: Sequence[Specification], count: int) -> list[Specification]:
-    """So many specifications, each as often as the others.
+def cycle_specifications(choices: Sequence[Specification], count: int) -> list[Specification]:
+    """A list of `count` specifications that goes through the choices again and again.
 
     Examples
     --------
     >>> both = [Specification(margins, "linear") for margins in MARGINS]
-    >>> [s.margins for s in in_turn(both, 3)]
+    >>> [s.margins for s in cycle_specifications(both, 3)]
     ['raw', 'rank-gaussian', 'raw']
     """
     return [choices[k % len(choices)] for k in range(count)]

@@ -14,7 +14,7 @@ from jaxtyping import Float
 
 from svidag.mechanisms.collapsed import parameter_distribution
 from svidag.mechanisms.local import CachedScores, LocalScores
-from svidag.methods.base import Fitted, Method, Run, Support
+from svidag.methods.base import Method, MethodResult, Run, Support
 from svidag.methods.chain_diagnostics import (
     ChainDiagnostics,
     chain_status,
@@ -78,7 +78,7 @@ class SVIDAG(NodeGuideSettings, Method):
 
     units: int = setting(200, "Hidden units of a nonlinear mechanism.", least=0)
 
-    def run(self, problem: Problem, run: Run) -> Fitted:
+    def run(self, problem: Problem, run: Run) -> MethodResult:
         """Train the guides, then move orders by unbiased estimates of their evidence."""
         from svidag.samplers.sampled_graphs import VisitedGraphs
         from svidag.variational.node_inference import NodeInference
@@ -109,7 +109,7 @@ class SVIDAG(NodeGuideSettings, Method):
         status = chain_status(
             settings.enough, sampling.edges, sampling.log_evidence, time_is_over=over
         )
-        return Fitted(
+        return MethodResult(
             VisitedGraphs(sampling.graphs.reshape(-1, m, m), found.edge_probabilities),
             parameter_distribution(mechanism.scores, problem.scaling),
             mechanism.name,

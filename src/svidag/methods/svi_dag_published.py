@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from svidag.methods.base import Fitted, Method, Run, Support
+from svidag.methods.base import Method, MethodResult, Run, Support
 from svidag.posterior.diagnostics import Details, Level, Reason, diagnostic
 from svidag.problem import Problem
 from svidag.run.convergence import Plateau
@@ -86,12 +86,12 @@ class PublishedSVIDAG(PublishedSettings, Method):
         }
     )
 
-    def run(self, problem: Problem, run: Run) -> Fitted:
+    def run(self, problem: Problem, run: Run) -> MethodResult:
         """Run Algorithm 1 and take its guide for the posterior."""
         from svidag.run import loop
-        from svidag.variational.fitted import GuideGraphs, NetworkParameters
         from svidag.variational.published_algorithm import PublishedAlgorithm
         from svidag.variational.published_bound import Rows
+        from svidag.variational.published_posterior import GuideGraphs, NetworkParameters
 
         algorithm = PublishedAlgorithm.build(
             Rows.of(problem.data), problem.prior.to_jax(), self, run.seed
@@ -112,7 +112,7 @@ class PublishedSVIDAG(PublishedSettings, Method):
         )
         networks = algorithm.complete(outcome.state.networks)
         details = _details(outcome)
-        return Fitted(
+        return MethodResult(
             GuideGraphs(networks, outcome.state.orders, algorithm.prior),
             NetworkParameters(networks, problem.scaling),
             "mlp",
@@ -153,7 +153,7 @@ def _details(outcome: Outcome[Any]) -> GradientDiagnostics:
 def _judge(found: GradientDiagnostics) -> Iterator[Reason]:
     yield Reason(
         Level.CAREFUL,
-        "A variational approximation (Algorithm 1 as published): nothing in the run tells how far "
+        "A variational approximation (Algorithm 1 as published): the run does not show how far "
         "it is from the posterior. The methods 'order-mcmc' and 'exact' do.",
     )
     if found.rejected_steps:

@@ -83,8 +83,8 @@ def class_probabilities(
 ) -> ClassProbabilities:
     """How often arrows are directed in the classes of n draws; see `Posterior.cpdag`."""
     known, intervened = known_directions(posterior.problem, len(posterior.names))
-    told = None if observational or not (known | intervened).any() else known | intervened
-    classes = cpdags(posterior.sample(n, seed), known_directions=told).astype(bool)
+    directions = None if observational or not (known | intervened).any() else known | intervened
+    classes = cpdags(posterior.sample(n, seed), known_directions=directions).astype(bool)
     both = classes & classes.swapaxes(1, 2)
     distinct, count = np.unique(classes, axis=0, return_counts=True)
     return ClassProbabilities(

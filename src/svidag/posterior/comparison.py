@@ -12,7 +12,7 @@ from svidag.data.columns import listing
 from svidag.posterior import DrawnGraphs, Posterior
 from svidag.posterior.text import counted, indented, probability
 
-DRAWS = 1000  # from each side, for the distance where graphs are too many to list
+DRAWS = 1000  # from each side, for the distance between distributions with too many graphs to list
 SHOWN = 5
 """Arrows in the text of a comparison."""
 SMALL = 0.005
@@ -28,8 +28,8 @@ class Comparison:
     first, second
         P(cause → effect) of each, labelled alike.
     total_variation
-        ½ Σ_A |P(A) − Q(A)| between the two distributions over graphs: exact where both list their
-        graphs, an estimate from draws where both know the probability of a graph, None elsewhere.
+        ½ Σ_A |P(A) − Q(A)| between the two distributions: exact where both list their graphs, an
+        estimate from draws where both know the probability of a graph, None elsewhere.
     """
 
     first: pd.DataFrame
@@ -76,8 +76,8 @@ class Comparison:
         >>> graphs = np.array([[[0, 1], [0, 0]], [[0, 0], [1, 0]]], dtype=np.uint8)
         >>> a = Posterior(("a", "b"), DrawnGraphs(graphs, np.array([0.9, 0.1])))
         >>> b = Posterior(("a", "b"), DrawnGraphs(graphs, np.array([0.2, 0.8])))
-        >>> found = compare(a, b).summary()
-        >>> found["reversed"], round(found["total_variation"], 3)
+        >>> summary = compare(a, b).summary()
+        >>> summary["reversed"], round(summary["total_variation"], 3)
         (1, 0.7)
         """
         here, there = self.first.to_numpy() > 0.5, self.second.to_numpy() > 0.5
@@ -121,7 +121,7 @@ def compare(first: Posterior, second: Posterior, *, n: int = DRAWS, seed: int = 
     first, second
         For instance with and without a belief, or from two halves of the data.
     n, seed
-        Draws from each for the distance between distributions, where it is estimated.
+        Draws from each for the distance between the distributions, where it is estimated.
 
     Raises
     ------
@@ -149,9 +149,9 @@ def _places(first: Posterior, second: Posterior) -> list[int]:
         (which, sorted(set(mine.names) - set(other.names)))
         for which, mine, other in (("first", first, second), ("second", second, first))
     ]
-    told = [f"only the {which} has {listing(names)}" for which, names in only if names]
-    if told:
-        raise ValueError(f"the posteriors are over different variables: {'; '.join(told)}")
+    differing = [f"only the {which} has {listing(names)}" for which, names in only if names]
+    if differing:
+        raise ValueError(f"the posteriors are over different variables: {'; '.join(differing)}")
     return [second.names.index(name) for name in first.names]
 
 

@@ -162,8 +162,8 @@ def decisions(posterior: Posterior) -> Decisions:
     6
     """
     edges = posterior.edge_probabilities().to_numpy()
-    judge = _Judge.of(posterior)
-    found = [judge.pair(i, j, edges) for i, j in _oriented(edges)]
+    evidence = _DirectionEvidence.of(posterior)
+    found = [evidence.pair(i, j, edges) for i, j in _oriented(edges)]
     return Decisions(posterior.names, tuple(sorted(found, key=lambda pair: -pair.connected)))
 
 
@@ -174,23 +174,35 @@ def _oriented(edges: Float[np.ndarray, "m m"]) -> Iterator[tuple[int, int]]:
 
 
 @dataclass(frozen=True, eq=False)
-class _Judge:
-    """What compels directions: the classes, the smaller classes, and what made them smaller."""
+class _DirectionEvidence:
+    """What directions of arrows rest on.
+
+    Attributes
+    ----------
+    markov
+        The share of draws in whose equivalence class the arrow is compelled.
+    compelled
+        The same with hard knowledge and interventions, which make classes smaller.
+    known, intervened
+        Pairs whose direction follows from hard knowledge, and from interventions.
+    favoured_by
+        What a direction rests on that is probable but not decided.
+    """
 
     markov: Float[np.ndarray, "m m"]
     compelled: Float[np.ndarray, "m m"]
     known: Bool[np.ndarray, "m m"]
     intervened: Bool[np.ndarray, "m m"]
-    leaning: tuple[Ground, str]
+    favoured_by: tuple[Ground, str]
 
     @classmethod
-    def of(cls, posterior: Posterior) -> _Judge:
+    def of(cls, posterior: Posterior) -> _DirectionEvidence:
         known, intervened = known_directions(posterior.problem, len(posterior.names))
         markov = posterior.cpdag(DRAWS, observational=True).directed.to_numpy()
         compelled = markov
         if (known | intervened).any():
             compelled = posterior.cpdag(DRAWS).directed.to_numpy()
-        return cls(markov, compelled, known, intervened, _leaning(posterior))
+        return cls(markov, compelled, known, intervened, _favoured_by(posterior))
 
     def pair(self, i: int, j: int, edges: Float[np.ndarray, "m m"]) -> Pair:
         forward, backward = float(edges[i, j]), float(edges[j, i])
@@ -199,7 +211,7 @@ class _Judge:
             direction, ground = Direction.DECIDED, Ground.INDEPENDENCES
             basis = self._basis(i, j, enough)
         elif forward > enough:
-            direction, (ground, basis) = Direction.FAVOURED, self.leaning
+            direction, (ground, basis) = Direction.FAVOURED, self.favoured_by
         else:
             direction, ground, basis = Direction.OPEN, Ground.OPEN, ""
         return Pair(i, j, forward, backward, compelled, direction, ground, basis)
@@ -212,8 +224,8 @@ class _Judge:
         return "interventions" if self.intervened[i, j] else "what follows from decided arrows"
 
 
-def _leaning(posterior: Posterior) -> tuple[Ground, str]:
-    """What favours a direction that nothing decides."""
+def _favoured_by(posterior: Posterior) -> tuple[Ground, str]:
+    """What a direction rests on that is probable but not decided."""
     beliefs = _has_beliefs(posterior)
     if posterior.mechanism is None:
         return Ground.UNKNOWN, "not recorded"

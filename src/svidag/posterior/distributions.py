@@ -26,7 +26,7 @@ class GraphDistribution(abc.ABC):
 
     @abc.abstractmethod
     def log_probability(self, graphs: UInt8[np.ndarray, "S m m"]) -> Float[np.ndarray, " S"] | None:
-        """log P(A) of given graphs; None where only draws can tell."""
+        """log P(A) of given graphs; None where it can only be estimated from draws."""
 
 
 @dataclass(frozen=True, eq=False)

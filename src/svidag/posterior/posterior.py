@@ -292,7 +292,7 @@ class Posterior(Answers):
     def _index(self, name: str) -> int:
         if name not in self.names:
             hint = closest(str(name), self.names)
-            raise ValueError(f"{name!r} is no variable of this posterior{hint}")
+            raise ValueError(f"{name!r} is not a variable of this posterior{hint}")
         return self.names.index(name)
 
     def _adjacency(self, graph: pd.DataFrame | np.ndarray) -> UInt8[np.ndarray, "m m"]:

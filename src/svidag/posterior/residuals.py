@@ -1,23 +1,27 @@
-"""What the mechanisms of a fit leave over, and whether that is Gaussian."""
+"""Residuals: what the mechanisms of a fit do not explain."""
 
 from __future__ import annotations
 
-import numpy as np
-from jaxtyping import Float
-from scipy.stats import chi2, kurtosis, skew
+from typing import TYPE_CHECKING
 
-from svidag.posterior.posterior import Posterior
+import numpy as np
+from jaxtyping import Float, Int
+
+if TYPE_CHECKING:
+    from svidag.posterior.posterior import Posterior
 
 ROWS = 2000
-"""Rows looked at."""
-FEWEST = 20
-"""Rows below which nothing can be said."""
+"""Rows of a table that are used at most, unless others are asked for."""
 
 
-def residuals(posterior: Posterior) -> Float[np.ndarray, "N m"]:
-    """Values less their expectation, given the consensus graph and one draw of its parameters.
+def residuals(
+    posterior: Posterior, rows: Int[np.ndarray, " R"] | None = None
+) -> Float[np.ndarray, "R m"]:
+    """The noise of every row and variable, up to shift and scale, by the consensus graph.
 
-    NaN where a value was set from outside.
+    Mechanisms are at the centre of their distribution. With x(ε) what an equation gives for
+    standard normal noise ε, a residual is (x − x(0))/(x(1) − x(0)); NaN where a value was set from
+    outside.
 
     Examples
     --------
@@ -30,27 +34,17 @@ def residuals(posterior: Posterior) -> Float[np.ndarray, "N m"]:
     if problem is None or distribution is None:
         raise ValueError("residuals need the table and the mechanisms of a fit")
     data = problem.data
+    if rows is None:
+        rows = np.arange(0, data.n_rows, -(-data.n_rows // ROWS))
     values = data.values if problem.scaling is None else problem.scaling.invert(data.values)
-    rows, m = slice(None, None, -(-len(values) // ROWS)), data.m
+    given = values[rows][None]
     graph = posterior.consensus().graph.to_numpy().astype(np.uint8)
-    alone = np.eye(m, dtype=bool)  # copy j of the graph answers for variable j alone
-    given = np.repeat(values[None, rows], m, axis=0)
-    equations = distribution.draw(np.repeat(graph[None], m, axis=0), 0, alone)
-    expected = equations.propagate(given, np.zeros(given.shape), alone)
-    left = np.diagonal(given - expected, axis1=0, axis2=2)
+    equations = distribution.centre(graph[None])
+    left = np.empty(given.shape[1:])
+    for j, alone in enumerate(np.eye(data.m, dtype=bool)):
+        usual, high = (
+            equations.propagate(given, np.full(given.shape, noise), alone[None])[0, :, j]
+            for noise in (0.0, 1.0)
+        )
+        left[:, j] = (given[0, :, j] - usual) / np.maximum(high - usual, np.finfo(float).tiny)
     return np.where(data.intervened[rows], np.nan, left)
-
-
-def gaussian_p_value(posterior: Posterior) -> float:
-    """The probability of residuals less Gaussian than these if all noise were Gaussian.
-
-    The statistics of Jarque and Bera, N/6 skewness² + N/24 (excess kurtosis)², summed over the
-    variables, against χ² with two degrees of freedom for each.
-    """
-    total, count = 0.0, 0
-    for column in residuals(posterior).T:
-        left = column[np.isfinite(column)]
-        if len(left) >= FEWEST and left.std() > 0:
-            total += len(left) * (skew(left) ** 2 / 6 + kurtosis(left) ** 2 / 24)
-            count += 1
-    return float(chi2.sf(total, 2 * count)) if count else 1.0

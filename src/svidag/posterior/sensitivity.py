@@ -11,6 +11,8 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float
 
+from svidag.posterior.fit_check import FitCheck
+
 SURE = 0.95
 """Probability above which anything is sure, throughout: an arrow, a connection, a direction."""
 
@@ -67,6 +69,11 @@ class Sensitivity:
         Each probe in words.
     probed
         P(i → j) in each probe.
+    credible
+        Whether each probe may contradict the fit: not if the fit passes its check and explains
+        clearly more than the probe does. By default all may.
+    check
+        Whether the fit explains its table.
     mixed
         Whether a mixture of fits took the place of the fit.
 
@@ -85,6 +92,8 @@ class Sensitivity:
     changes: tuple[str, ...]
     probes: tuple[str, ...]
     probed: Float[np.ndarray, "probes m m"]
+    credible: tuple[bool, ...] = ()
+    check: FitCheck | None = None
     mixed: bool = False
 
     @property
@@ -95,9 +104,10 @@ class Sensitivity:
     @property
     def contradicted(self) -> Bool[np.ndarray, "probes m m"]:
         """Which sure arrows each probe contradicts."""
+        may = self.credible or (True,) * len(self.probes)
         found = [
-            contradictions(self.edges, probe, change)
-            for probe, change in zip(self.probed, self.changes, strict=True)
+            contradictions(self.edges, probe, change) & credible
+            for probe, change, credible in zip(self.probed, self.changes, may, strict=True)
         ]
         return np.stack(found) if found else np.zeros((0, *self.edges.shape), dtype=bool)
 
@@ -112,6 +122,19 @@ class Sensitivity:
         flipping = np.asarray(self.contradicted.any(axis=(1, 2)))
         found = {c for c, flips in zip(self.changes, flipping, strict=True) if flips}
         return tuple(change for change in LEAST if change in found)
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether sure arrows are not to be trusted: the fit fails its check, or some flip."""
+        failed = self.check is not None and not self.check.passed
+        return bool(self.sure and (failed or self.flipped.any()))
+
+    @property
+    def reason(self) -> str:
+        """Why sure arrows must not be trusted, to follow a "because"."""
+        if self.check is not None and not self.check.passed:
+            return self.check.sentence
+        return self.sentence.rstrip(".")
 
     def to_frame(self) -> pd.DataFrame:
         """The arrows that flip: cause, effect, probability in the fit and in each probe."""
@@ -131,6 +154,8 @@ class Sensitivity:
         """What was found, in one sentence."""
         if not self.sure:
             return "No arrow is sure, so that there was nothing to check under other models."
+        if self.check is not None and not self.check.passed:
+            return f"{self.check.sentence[:1].upper()}{self.check.sentence[1:]}."
         if not self.probes:
             return "It was not checked whether sure arrows survive another model."
         flips, sure = int(self.flipped.sum()), _arrows(self.sure)

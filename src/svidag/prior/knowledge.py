@@ -86,7 +86,7 @@ class _Dumper(yaml.SafeDumper):
 
 _Dumper.add_representer(str, _Dumper.represent_str)
 
-# YAML 1.1 reads 1e-3 as text, which nobody means.
+# YAML 1.1 reads 1e-3 as text, which no user intends.
 for _side in (_Loader, _Dumper):
     _side.add_implicit_resolver(
         "tag:yaml.org,2002:float",

@@ -21,7 +21,7 @@ def recognises(text: str) -> bool:
     >>> recognises("/knowledge"), recognises("tiers: [[a], [b]]")
     (True, False)
     """
-    first = next((line.split() for line in text.splitlines() if _speaks(line)), [""])
+    first = next((line.split() for line in text.splitlines() if _has_content(line)), [""])
     return first[0].lower() in ("/knowledge", *_SECTIONS)
 
 
@@ -41,7 +41,7 @@ def read(text: str) -> dict[str, Any]:
     return words
 
 
-def _speaks(line: str) -> bool:
+def _has_content(line: str) -> bool:
     return bool(line.strip()) and not line.lstrip().startswith("//")
 
 
@@ -55,9 +55,9 @@ def _rows(text: str) -> dict[str, list[_Row]]:
             by_comma = word.endswith("comma")
         elif word in rows:
             section = word
-        elif _speaks(line) and not section:
+        elif _has_content(line) and not section:
             raise ValueError(f"line {k}: expected one of {_SECTIONS}, got {brief(line)}")
-        elif _speaks(line):
+        elif _has_content(line):
             rows[section].append((k, _tokens(line, by_comma)))
     return rows
 

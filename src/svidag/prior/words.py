@@ -59,7 +59,7 @@ def _check_words(given: Mapping[Any, Any]) -> None:
                 raise ValueError(f"{key!r} of benchpress has no counterpart here; remove it")
         elif key not in (*_FIELDS, *_FOREIGN):
             hint = nearest(str(key), (*_FIELDS, *_FOREIGN))
-            raise ValueError(f"{brief(key)} is no known word{hint or f'; known are {_FIELDS}'}")
+            raise ValueError(f"{brief(key)} is not a known word{hint or f'; known are {_FIELDS}'}")
     if "tiers" in given and "temporal_order" in given:
         raise ValueError("both 'tiers' and 'temporal_order' are given; keep one of the two")
 

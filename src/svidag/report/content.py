@@ -17,8 +17,8 @@ from svidag.posterior import GraphDistribution, Posterior
 from svidag.posterior.decisions import Decisions, Direction, Pair, Status, decisions
 from svidag.report import sections
 from svidag.report.effects import Effects, effects
-from svidag.report.figures import percent
 from svidag.report.layout import Layout, layered
+from svidag.report.number_format import percent
 from svidag.report.summary import mechanism_line
 from svidag.report.verdict import Verdict, judge
 
@@ -35,9 +35,9 @@ class Content:
     edges: np.ndarray
     decisions: Decisions
     layout: Layout
-    graphs: tuple[sections.Listed, ...]
-    classes: tuple[sections.Listed, ...]
-    consensus: tuple[sections.Listed, float]
+    graphs: tuple[sections.GraphEntry, ...]
+    classes: tuple[sections.GraphEntry, ...]
+    consensus: tuple[sections.GraphEntry, float]
     beliefs: sections.Beliefs | None
     effects: Effects | None
     data: sections.Data | None
@@ -56,7 +56,7 @@ class Content:
 
     @property
     def shown_pairs(self) -> list[Pair]:
-        """Pairs worth a line."""
+        """Pairs that are likely enough to be listed and drawn."""
         return self.decisions.shown()
 
     @property
@@ -71,13 +71,13 @@ class Content:
 
 
 @dataclass(frozen=True, eq=False)
-class Asked(GraphDistribution):
-    """A distribution that remembers its answers: some compile or sum for seconds to give one.
+class CachedGraphs(GraphDistribution):
+    """A distribution of graphs that computes each answer once; some take seconds to compute.
 
     Examples
     --------
     >>> from svidag.posterior import DrawnGraphs
-    >>> distribution = Asked(DrawnGraphs(np.zeros((1, 2, 2), dtype=np.uint8), np.ones(1)))
+    >>> distribution = CachedGraphs(DrawnGraphs(np.zeros((1, 2, 2), dtype=np.uint8), np.ones(1)))
     >>> distribution.sample(3, seed=0) is distribution.sample(3, seed=0)
     True
     """
@@ -93,7 +93,7 @@ class Asked(GraphDistribution):
         return self._edges
 
     def log_probability(self, graphs: UInt8[np.ndarray, "S m m"]) -> Float[np.ndarray, " S"] | None:
-        """log P(A), not remembered."""
+        """log P(A), computed again for every call."""
         return self.distribution.log_probability(graphs)
 
     @cached_property
@@ -106,8 +106,8 @@ class Asked(GraphDistribution):
 
 
 def content(posterior: Posterior) -> Content:
-    """Ask the posterior everything, and its distribution once."""
-    posterior = dataclasses.replace(posterior, graphs=Asked(posterior.graphs))
+    """Collect everything that the report shows; each quantity is computed once."""
+    posterior = dataclasses.replace(posterior, graphs=CachedGraphs(posterior.graphs))
     edges = posterior.edge_probabilities().to_numpy()
     problem = posterior.problem
     return Content(
@@ -154,8 +154,8 @@ def drawing(content: Content) -> dict[str, Any]:
     }
 
 
-def _views(content: Content) -> Iterator[tuple[str, str, sections.Listed]]:
-    """Single graphs that can be drawn: how buttons call them, and how they are called."""
+def _views(content: Content) -> Iterator[tuple[str, str, sections.GraphEntry]]:
+    """Single graphs that can be drawn: their labels on buttons and their titles."""
     yield "consensus", "Consensus: nearest to all graphs", content.consensus[0]
     for label, listed in (("graph", content.graphs), ("class", content.classes)):
         for k, item in enumerate(listed, start=1):

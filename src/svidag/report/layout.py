@@ -91,7 +91,7 @@ def layered(edges: Float[np.ndarray, "m m"]) -> Layout:
 
 
 def _acyclic(edges: Float[np.ndarray, "m m"]) -> list[Edge]:
-    """Direct every pair that counts, the clearest first, each its own way unless a cycle forbids.
+    """Direct the pairs, clearest first, as is more probable unless that would close a cycle.
 
     A pair whose directions are about as probable follows the rest: it comes last.
     """

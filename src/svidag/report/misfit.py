@@ -2,7 +2,7 @@
 
 Nonlinear mechanisms leave residuals from the equations of the consensus graph. For linear ones each
 variable is regressed on its probable causes, and both ways where the direction is open: under
-a linear Gaussian model what is left over is Gaussian and bends with none of them either way.
+a linear Gaussian model the residuals are Gaussian and unrelated to squares of the others.
 """
 
 from __future__ import annotations
@@ -14,52 +14,51 @@ import numpy as np
 from jaxtyping import Float
 from scipy.stats import chi2, kurtosis, skew
 
-from svidag.mechanisms.equations import ParameterDistribution
 from svidag.posterior import Posterior
-from svidag.problem import Problem
+from svidag.posterior.residuals import residuals
 
 SKEWNESS, KURTOSIS = 1.0, 3.0
 """Skewness and excess kurtosis of residuals that are far from Gaussian; Laplace has 3."""
 ERRORS = 4.0
 """Standard errors that skewness and kurtosis must exceed as well."""
-BEND = 0.05
-"""Share of the residual variance explained by squares of the causes, if the relation bends."""
-CHANCE = 1e-4
-"""Probability that a straight relation seems to bend."""
+CURVED_SHARE = 0.05
+"""Share of the residual variance that squares of the causes explain if the relation is curved."""
+FALSE_ALARM = 1e-4
+"""Probability that a straight relation is taken for a curved one."""
 PROBABLE = 0.25
 """Probability from which a cause is taken into account."""
-ROWS, FOLLOWED = 5000, 1000
-"""Rows looked at, by regression and by following equations."""
+ROWS = 5000
+"""Rows of each regression at most."""
 FEWEST = 20
-"""Fewer rows say nothing about the shape of noise."""
+"""Rows that are needed to judge the shape of noise."""
 
 
 @dataclass(frozen=True)
 class Misfit:
-    """Variables whose noise is far from Gaussian, and those whose relation to causes bends."""
+    """Variables whose noise is far from Gaussian, and those that are curved in their causes."""
 
-    rough: tuple[str, ...]
-    bent: tuple[str, ...]
+    non_gaussian: tuple[str, ...]
+    curved: tuple[str, ...]
 
 
 def misfit(posterior: Posterior) -> Misfit:
-    """Look at residuals; other mechanisms, and posteriors without data, pass.
+    """Check residuals of linear and nonlinear mechanisms; nothing is found without data.
 
     Examples
     --------
     >>> import numpy as np, pandas as pd, svidag
     >>> x = np.random.default_rng(0).standard_normal((500, 2))
     >>> x[:, 1] += x[:, 0] + x[:, 0] ** 2
-    >>> "b" in misfit(svidag.exact.posterior(pd.DataFrame(x, columns=["a", "b"]))).bent
+    >>> "b" in misfit(svidag.exact.posterior(pd.DataFrame(x, columns=["a", "b"]))).curved
     True
     """
     problem, mechanism = posterior.problem, posterior.mechanism
     if problem is not None and mechanism == "nonlinear" and posterior.mechanisms is not None:
-        return Misfit(_rough_noise(posterior, posterior.mechanisms, problem), ())
+        return Misfit(_non_gaussian_noise(posterior), ())
     if problem is None or mechanism != "linear":
         return Misfit((), ())
     causes = posterior.edge_probabilities().to_numpy() > PROBABLE
-    rough, bent = [], []
+    non_gaussian, curved = [], []
     for j, name in enumerate(posterior.names):
         rows = np.flatnonzero(~problem.data.intervened[:, j])
         rows = rows[:: -(-len(rows) // ROWS) or 1]
@@ -69,31 +68,19 @@ def misfit(posterior: Posterior) -> Misfit:
         x, y = values[:, parents], values[:, j]
         left = _residual(x, y)
         if _far_from_gaussian(left):
-            rough.append(name)
-        if len(parents) and _bends(x, left):
-            bent.append(name)
-    return Misfit(tuple(rough), tuple(bent))
+            non_gaussian.append(name)
+        if len(parents) and _is_curved(x, left):
+            curved.append(name)
+    return Misfit(tuple(non_gaussian), tuple(curved))
 
 
-def _rough_noise(
-    posterior: Posterior, distribution: ParameterDistribution, problem: Problem
-) -> tuple[str, ...]:
-    """Variables whose residual from one draw of their equation is far from Gaussian."""
-    values = problem.data.values
-    if problem.scaling is not None:
-        values = problem.scaling.invert(values)
-    graph = posterior.consensus().graph.to_numpy().astype(np.uint8)
-    rows, m = slice(None, None, -(-len(values) // FOLLOWED)), len(graph)
-    alone = np.eye(m, dtype=bool)  # copy j of the graph answers for variable j alone
-    given = np.repeat(values[None, rows], m, axis=0)
-    equations = distribution.draw(np.repeat(graph[None], m, axis=0), 0, alone)
-    expected = equations.propagate(given, np.zeros(given.shape), alone)
-    left = np.diagonal(given - expected, axis1=0, axis2=2)
-    free = ~problem.data.intervened[rows]
+def _non_gaussian_noise(posterior: Posterior) -> tuple[str, ...]:
+    """Variables whose residuals, from one draw of their equations, are far from Gaussian."""
+    columns = (column[np.isfinite(column)] for column in residuals(posterior).T)
     return tuple(
         name
-        for j, name in enumerate(posterior.names)
-        if free[:, j].sum() > FEWEST and _far_from_gaussian(left[free[:, j], j])
+        for name, column in zip(posterior.names, columns, strict=True)
+        if len(column) > FEWEST and _far_from_gaussian(column)
     )
 
 
@@ -110,9 +97,9 @@ def _far_from_gaussian(left: Float[np.ndarray, " N"]) -> bool:
     )
 
 
-def _bends(x: Float[np.ndarray, "N k"], left: Float[np.ndarray, " N"]) -> bool:
-    """Whether squares of the causes, made straight by the causes, explain what is left."""
+def _is_curved(x: Float[np.ndarray, "N k"], left: Float[np.ndarray, " N"]) -> bool:
+    """Whether squares of the causes, less their linear part, explain the residuals."""
     squares = np.column_stack([_residual(x, column**2) for column in (x - x.mean(axis=0)).T])
-    still = _residual(squares, left)
-    share = 1 - still.var() / left.var()
-    return bool(share > BEND and len(left) * share > chi2.isf(CHANCE, x.shape[1]))
+    unexplained = _residual(squares, left)
+    share = 1 - unexplained.var() / left.var()
+    return bool(share > CURVED_SHARE and len(left) * share > chi2.isf(FALSE_ALARM, x.shape[1]))

@@ -14,7 +14,7 @@ from markupsafe import Markup
 from svidag.posterior.text import probability
 from svidag.report.content import Content, drawing
 from svidag.report.effects import LEVEL
-from svidag.report.figures import HEAT_STEPS, compact, heat, percent, short
+from svidag.report.number_format import HEAT_STEPS, compact, heat, percent, short
 
 SCRIPTS = ("graph.js", "focus.js", "tables.js", "effects.js", "main.js")
 STYLES = ("style.css",)

@@ -43,8 +43,11 @@ Mark = tuple[int, int, str]
 
 
 @dataclass(frozen=True)
-class Listed:
-    """A graph with its probability, and the marks that the first of its list has not, and has."""
+class GraphEntry:
+    """A graph, its probability, and how it differs from the first of its list.
+
+    `gained` are the arrows and links that the first graph lacks, `lost` those that only it has.
+    """
 
     probability: float
     arrows: tuple[tuple[int, int], ...]
@@ -58,26 +61,26 @@ class Listed:
         return [(i, j, "→") for i, j in self.arrows] + [(i, j, "—") for i, j in self.links]
 
 
-def graphs(posterior: Posterior) -> list[Listed]:
+def graphs(posterior: Posterior) -> list[GraphEntry]:
     """The most probable graphs."""
     top = posterior.top_graphs(GRAPHS)
     return _listed([(graph.graph, graph.probability) for graph in top])
 
 
-def classes(posterior: Posterior) -> list[Listed]:
+def classes(posterior: Posterior) -> list[GraphEntry]:
     """The most probable Markov equivalence classes."""
     top = posterior.top_classes(GRAPHS)
     return _listed([(ranked.cpdag, ranked.probability) for ranked in top])
 
 
-def consensus(posterior: Posterior) -> tuple[Listed, float]:
+def consensus(posterior: Posterior) -> tuple[GraphEntry, float]:
     """The graph nearest to the draws, and in how many cells a draw differs from it on average."""
     found = posterior.consensus()
     (graph,) = _listed([(found.graph, 1.0)])
     return graph, found.expected_differences
 
 
-def _listed(ranked: list[tuple[pd.DataFrame, float]]) -> list[Listed]:
+def _listed(ranked: list[tuple[pd.DataFrame, float]]) -> list[GraphEntry]:
     found = [_graph(frame.to_numpy().astype(bool), p) for frame, p in ranked]
     first = found[0].marks
     return [
@@ -90,8 +93,8 @@ def _listed(ranked: list[tuple[pd.DataFrame, float]]) -> list[Listed]:
     ]
 
 
-def _graph(matrix: Bool[np.ndarray, "m m"], probability: float) -> Listed:
-    return Listed(probability, _cells(matrix & ~matrix.T), _cells(np.triu(matrix & matrix.T)))
+def _graph(matrix: Bool[np.ndarray, "m m"], probability: float) -> GraphEntry:
+    return GraphEntry(probability, _cells(matrix & ~matrix.T), _cells(np.triu(matrix & matrix.T)))
 
 
 def _cells(matrix: Bool[np.ndarray, "m m"]) -> tuple[tuple[int, int], ...]:
@@ -168,7 +171,7 @@ def _stated(problem: Problem) -> tuple[Bool[np.ndarray, "m m"], float]:
 
 @dataclass(frozen=True)
 class Column:
-    """One variable: its figures in original units, and a histogram with bars up to 1."""
+    """One variable: its statistics in original units, and a histogram with bars up to 1."""
 
     name: str
     transform: str | None
@@ -212,7 +215,8 @@ def _column(
     transform: str | None,
 ) -> Column:
     free = column[~intervened] if not intervened.all() else column
-    column = column.round(_decimals(float(free.std())))  # the way there and back leaves a trace
+    # Standardising and back leaves rounding errors.
+    column = column.round(_decimals(float(free.std())))
     count, _ = np.histogram(column, bins=BINS)
     bars = tuple((count / count.max()).round(3).tolist())
     return Column(
@@ -226,7 +230,7 @@ def _decimals(deviation: float) -> int:
 
 
 @dataclass(frozen=True)
-class Flip:
+class FlippedArrow:
     """A sure arrow that a probe contradicts: its probability in the fit, each probe, and now."""
 
     cause: int
@@ -261,13 +265,13 @@ class ModelDependence:
     sentence: str
     remedy: str
     probes: tuple[str, ...]
-    flips: tuple[Flip, ...]
+    flips: tuple[FlippedArrow, ...]
     mixed: bool
     spread: tuple[tuple[int, int, float, float], ...]
 
 
 def model_dependence(posterior: Posterior) -> ModelDependence | None:
-    """Whether the answer changes with the model; None where that was not looked at."""
+    """Whether the answer changes with the model; None where that was not checked."""
     facts = posterior.diagnostics
     if facts is None:
         return None
@@ -280,7 +284,7 @@ def model_dependence(posterior: Posterior) -> ModelDependence | None:
         sentence = found.sentence
         contradicted = found.contradicted
         flips = tuple(
-            Flip(
+            FlippedArrow(
                 i,
                 j,
                 float(found.edges[i, j]),
@@ -296,11 +300,12 @@ def model_dependence(posterior: Posterior) -> ModelDependence | None:
         details = facts.details
         remedy = (
             f"The posterior is the mean of {details.fits} fits of {details.bag_rows:,} resampled "
-            "rows each, with specifications in turn, all of the same weight."
+            "rows each, all of the same weight; they differ in transforms of columns and in "
+            "mechanisms."
         )
         if details.on_scale < details.fits:
             remedy += (
-                f" {details.fits - details.on_scale} of them saw the columns by their ranks: they "
+                f" {details.fits - details.on_scale} of them used ranks in place of values: they "
                 "count for arrows and not for effects, which are in the units of the table."
             )
     probes = () if found is None else found.probes

@@ -118,19 +118,22 @@ def _data(posterior: Posterior) -> Iterator[Reason]:
     unconcerned = {"varsortability"} if standardised else set()
     if posterior.mechanism == "flexible":
         unconcerned |= {"skew", "outlier"}  # noise may have any shape
-    told = [f for f in findings(posterior) if f.kind not in unconcerned]
-    for kind, group in groupby(sorted(told, key=lambda f: f.kind), key=lambda f: f.kind):
+    relevant = [f for f in findings(posterior) if f.kind not in unconcerned]
+    for kind, group in groupby(sorted(relevant, key=lambda f: f.kind), key=lambda f: f.kind):
         yield from _finding_reasons(kind, list(group))
     if posterior.problem is None:
-        yield Reason(Level.CAREFUL, "The data are not at hand, so that they cannot be judged.")
+        yield Reason(
+            Level.CAREFUL, "This posterior does not carry its data, so that they cannot be checked."
+        )
         return
     yield from _discrete(posterior)
     found = misfit(posterior)
-    if found.rough:
+    if found.non_gaussian:
         curved = posterior.mechanism == "nonlinear"
         yield Reason(
             Level.NOT if curved else Level.CAREFUL,
-            f"Given their probable causes, the noise of {_some(found.rough)} is far from Gaussian"
+            f"Given their probable causes, the noise of {_some(found.non_gaussian)} is far from "
+            "Gaussian"
             + (
                 ", which a network takes for curvature: arrows may be sure and wrong"
                 if curved
@@ -138,11 +141,11 @@ def _data(posterior: Posterior) -> Iterator[Reason]:
             )
             + ('. Try mechanism="flexible".' if _has_flexible(posterior) else "."),
         )
-    if found.bent:
+    if found.curved:
         yield Reason(
             Level.CAREFUL,
-            f"The relation of {_some(found.bent)} to their causes is not a straight line, and the "
-            'model takes it for one: try mechanism="flexible".',
+            f"The relation of {_some(found.curved)} to their causes is not a straight line, and "
+            'the model takes it for one: try mechanism="flexible".',
         )
 
 

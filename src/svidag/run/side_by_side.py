@@ -16,11 +16,11 @@ from typing import Any
 from threadpoolctl import ThreadpoolController
 
 PATIENCE = 0.2
-"""Seconds between two signs of life."""
+"""Seconds between two checks of the tasks."""
 
 
 class StoppedError(Exception):
-    """Raised in a piece of work whose result nobody waits for any more."""
+    """Raised in a task whose result is no longer needed."""
 
 
 def run_side_by_side(
@@ -33,22 +33,23 @@ def run_side_by_side(
     report: Callable[[int], None],
     enough: Callable[[], bool] = lambda: False,
 ) -> dict[int, Any]:
-    """Do pieces 0, …, count − 1 that are not done, several at once.
+    """Run the tasks 0, …, count − 1 that are not done, several at once.
 
     Parameters
     ----------
     work
-        Takes the number of a piece, and a callback that it calls often: it raises when to stop.
+        Takes the number of a task, and a callback that it calls often, which raises `StoppedError`
+        when the task should end.
     count, workers
-        How many pieces, and how many at once.
+        How many tasks, and how many at once.
     done
         Results so far, by number; those to come are added to it.
     finished
-        Called after each piece.
+        Called after each task.
     report
-        Is given how many pieces are done.
+        Called with the number of tasks that are done.
     enough
-        When it is true, no piece is begun any more, as long as one is done.
+        When it returns True, no further task is started, provided that one is done.
 
     Examples
     --------
@@ -69,7 +70,7 @@ def run_side_by_side(
     waiting = [number for number in range(count) if number not in done]
     running: dict[Future[Any], int] = {}
     pool = ThreadPoolExecutor(workers)
-    # BLAS threads of each piece would fight over the cores, and so would pieces over the limit.
+    # Threads of BLAS in each task would compete for the cores. The limit is set once for all tasks.
     limits = ThreadpoolController().limit(limits=1, user_api="blas")
     try:
         while waiting or running:

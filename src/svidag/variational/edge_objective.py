@@ -1,15 +1,14 @@
 """What the node guide maximises: the tight or the published bound, by exact or relaxed gradients.
 
 The default is the tight bound with local expectations (:mod:`svidag.variational.tight_bound`). The
-alternatives are the paper's own, with mechanisms integrated out, so that ablations can show what
-each of the two changes.
+alternatives are those of the paper, with mechanisms integrated out; ablations compare the two.
 
 *Published bound* (Eq. ELBO-flow-general). Model and guide share p(B | γ), and γ stays in both:
 
     L(φ; r) = Σ_j E[f_j(B_·j) + log p(γ_·j) − log q(γ_·j | r)],
 
 with p(γ) the Logistic–Beta density. To be sure of an edge, the guide must push its logit into the
-tail of that density, and pays for it.
+tail of that density, where log p(γ) is small.
 
 *Straight-through gradient* (Eq. binary-concrete-sample). The bound is evaluated at the hard edges
 B = 1[γ + R > 0] and differentiated as if they were B̃ = σ((γ + R)/T). Evidence is known at parent
@@ -127,5 +126,5 @@ def straight_through(
     edges = jnp.where(free[None, :], hard + soft - jax.lax.stop_gradient(soft), 0.0)
     none = jnp.where(free[None, :], jax.nn.log_sigmoid(-logits), 0.0).sum(axis=1)
     terms = (edges[:, None, :] * logits[None, :, :]).sum(axis=2) + none[None, :]
-    worth = (edges * jax.lax.stop_gradient(gain)).sum(axis=1) - logsumexp(terms, axis=1)
-    return worth.mean()
+    bound = (edges * jax.lax.stop_gradient(gain)).sum(axis=1) - logsumexp(terms, axis=1)
+    return bound.mean()

@@ -38,7 +38,7 @@ class EvidenceEstimates(NamedTuple):
     log_evidence
         log p̂.
     log_known
-        log g, the part of p̂ that is no estimate and by which orders are proposed; 0 if there is
+        log g, the part of p̂ that is not estimated and by which orders are proposed; 0 if there is
         none.
     edges
         The probability of each edge, by the weight of the parent sets in p̂.

@@ -188,7 +188,7 @@ class FlowGuide(EdgeGuide):
 
 
 class MeanFieldGuide(EdgeGuide):
-    """γ_ij = μ_ij + e^{s_ij} z_ij, independent over pairs and blind to r: the ablation of the flow.
+    """γ_ij = μ_ij + e^{s_ij} z_ij, independent of each other and of r: the ablation of the flow.
 
     Examples
     --------

@@ -251,7 +251,7 @@ class NodeInference:
         orders, graphs, evidence = [], [], []
         new = SampledRounds.blank(chains)
         edges, known, accepts = new.edge_sums, new.known_sums, new.accepts
-        for t in range(begin, min(begin + s.look, s.rounds)):
+        for t in range(begin, min(begin + s.check_every, s.rounds)):
             chains, move = sampler.step(chains, jax.random.fold_in(key, t))
             edges += chains.edges
             known += np.exp(chains.log_known - chains.log_evidence).mean(axis=1)

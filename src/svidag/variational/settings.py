@@ -151,7 +151,7 @@ class NodeGuideSettings(Settings):
     capacity: int = setting(2000, "Parent sets kept for a node at most.", least=1)
     rounds: int = setting(200, "Estimated moves after training at most.", least=1)
     draws: int = setting(8, "Parent sets drawn for each estimate.", least=1)
-    look: int = setting(20, "Rounds between two checks of agreement.", least=1)
+    check_every: int = setting(20, "Rounds between two checks of agreement.", least=1)
     thin: int = setting(2, "Rounds from one kept graph to the next.", least=1)
     agreement: float = setting(
         Agreement.tolerance,
@@ -172,8 +172,10 @@ class NodeGuideSettings(Settings):
                 f"rounds must be at least thin = {self.thin}, or no graph is kept; "
                 f"got {self.rounds}"
             )
-        if self.look % self.thin:
-            raise ValueError(f"look must be a multiple of thin = {self.thin}; got {self.look}")
+        if self.check_every % self.thin:
+            raise ValueError(
+                f"check_every must be a multiple of thin = {self.thin}; got {self.check_every}"
+            )
         if self.bound == "published" and self.guide == "mean-field":
             raise ValueError(
                 "bound='published' needs guide='flow': without a flow, the paper's bound is the "

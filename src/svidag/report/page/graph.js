@@ -54,7 +54,7 @@ function viewEdges(view) {
   return [...view.arrows.map(edge(DECIDED)), ...view.links.map(edge(0))];
 }
 
-function told(edge, names) {
+function edgeTitle(edge, names) {
   const [a, b] = [names[edge.i], names[edge.j]];
   if (edge.view) return edge.d ? `${a} → ${b}` : `${a} — ${b}`;
   const kind = ["connected, direction open", "direction favoured, not decided", "direction decided"][edge.d];
@@ -145,7 +145,7 @@ function drawEdge(edge, names, aside, flow) {
     group.append(make("polygon", { class: `head ${heat(edge.s)}${hollow}`, points: shape.head }));
   }
   const touch = make("path", { class: "touch", d: shape.d });
-  touch.append(make("title", {}, told(edge, names)));
+  touch.append(make("title", {}, edgeTitle(edge, names)));
   group.append(touch);
   return group;
 }

@@ -55,7 +55,7 @@ class Graph {
     new ResizeObserver(() => this.draw()).observe(this.svg);
   }
 
-  // Told which variable was chosen; the table of effects follows.
+  // Called when a variable is chosen; the table of effects sets it.
   chosen() {}
 
   choose(node) {
@@ -164,7 +164,7 @@ class Graph {
     this.nodes.get(focus === null ? this.first() : focus).setAttribute("tabindex", "0");
     this.visible = visible;
     this.lens.fit(this.frame());
-    this.tell(edges);
+    this.showCounts(edges);
   }
 
   first() {
@@ -191,7 +191,7 @@ class Graph {
     return { x: x - (W - w) / 2, y: y - (H - h) / 2, w: W, h: H };
   }
 
-  tell(edges) {
+  showCounts(edges) {
     const count = (d) => edges.filter((edge) => edge.d === d).length;
     document.getElementById("threshold-value").textContent = Number(this.input.threshold.value).toFixed(2);
     this.input.threshold.disabled = this.view !== null;

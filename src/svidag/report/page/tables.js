@@ -82,7 +82,7 @@ function startMatrix(names, probability) {
   const table = document.querySelector(".matrix"), readout = document.getElementById("readout");
   const rows = [...table.tBodies[0].rows], heads = table.tHead.rows[0].cells;
   let lit = [];
-  const tell = (cell) => {
+  const showCell = (cell) => {
     for (const head of lit) head.classList.remove("lit");
     lit = [cell.parentNode.cells[0], heads[cell.cellIndex]];
     for (const head of lit) head.classList.add("lit");
@@ -97,9 +97,9 @@ function startMatrix(names, probability) {
     cell.tabIndex = 0;
   };
   rows[0].cells[1].tabIndex = 0;
-  table.addEventListener("mouseover", (event) => { if (event.target.tagName === "TD") tell(event.target); });
+  table.addEventListener("mouseover", (event) => { if (event.target.tagName === "TD") showCell(event.target); });
   table.addEventListener("focusin", (event) => {
-    if (event.target.tagName === "TD") { enter(event.target); tell(event.target); }
+    if (event.target.tagName === "TD") { enter(event.target); showCell(event.target); }
   });
   table.addEventListener("click", (event) => {
     if (event.target.tagName === "TD") { event.target.tabIndex = -1; event.target.focus(); }

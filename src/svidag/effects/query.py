@@ -11,8 +11,8 @@ from jaxtyping import Bool, Float, Int, UInt8
 from svidag.graph import ancestors, distinct
 
 
-class Involved(NamedTuple):
-    """What matters to the effect in each graph.
+class RelevantNodes(NamedTuple):
+    """The nodes that matter to the effect in each graph.
 
     `reached` says whether a path leads from the cause to the effect, past all that is set from
     outside; `relevant` are the nodes whose equations decide about the effect, and `moved` those of
@@ -25,15 +25,15 @@ class Involved(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Question:
+class EffectQuery:
     """Which effect is meant, by column: `fixed` is NaN where nothing is set from outside.
 
     Examples
     --------
     >>> import numpy as np
     >>> chain = np.array([[[0, 1, 0], [0, 0, 1], [0, 0, 0]]], dtype=np.uint8)
-    >>> question = Question(cause=1, effect=2, change=1.0, fixed=np.array([np.nan, 0.0, np.nan]))
-    >>> question.involved(chain).relevant.tolist()
+    >>> query = EffectQuery(cause=1, effect=2, change=1.0, fixed=np.array([np.nan, 0.0, np.nan]))
+    >>> query.relevant_nodes(chain).relevant.tolist()
     [[False, False, True]]
     """
 
@@ -42,13 +42,13 @@ class Question:
     change: float
     fixed: Float[np.ndarray, " m"]
 
-    def involved(self, graphs: UInt8[np.ndarray, "S m m"]) -> Involved:
+    def relevant_nodes(self, graphs: UInt8[np.ndarray, "S m m"]) -> RelevantNodes:
         """The nodes whose equations decide about the effect."""
         free = np.isnan(self.fixed)
         descends = ancestors(graphs * free.astype(np.uint8))
         relevant = descends[:, :, self.effect] & free
         relevant[:, self.effect] = True
-        return Involved(
+        return RelevantNodes(
             descends[:, self.cause, self.effect], relevant, relevant & descends[:, self.cause]
         )
 
