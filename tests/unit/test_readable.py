@@ -91,7 +91,7 @@ def test_the_summary_says_what_the_frame_says(fitted):
 
 def test_the_chosen_mechanism_and_its_margin_are_in_the_summary():
     example = svidag.datasets.synthetic(m=4, edges=4, n=150, seed=2)
-    found = svidag.fit(example.data, progress=False)
+    found = svidag.fit(example.data, bags=None, progress=False)
     margin = found.diagnostics.mechanism_margin
     assert f"{margin:,.1f} in log evidence" in found.summary().mechanism
 
@@ -117,5 +117,5 @@ def test_the_markov_blanket_has_causes_effects_and_partners():
     assert found.loc["tar", "partner"] == share
     assert found.loc["tar", "effect"] == pytest.approx(1 - share)  # in the other graph
     assert (found.loc["tar", "in_blanket"], found.loc["tar", "cause"]) == (1, 0)
-    with pytest.raises(ValueError, match=r"'tarr' is no variable.*nearest column is 'tar'"):
+    with pytest.raises(ValueError, match=r"'tarr' is not a variable.*nearest column is 'tar'"):
         Posterior(NAMES, DrawnGraphs(collider, np.ones(2) / 2)).markov_blanket("tarr")
