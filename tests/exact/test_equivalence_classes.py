@@ -88,6 +88,21 @@ def test_told_directions_give_the_essential_graph_of_the_interventions(classes_o
             assert (cpdags(np.stack(alike), known_directions=known) == union).all()
 
 
+@pytest.mark.parametrize("pairs", [[(0, 1)], [(0, 1), (2, 3)], [(0, 2), (1, 3), (2, 3)]])
+def test_any_known_directions_give_what_all_graphs_that_agree_on_them_share(classes_of_four, pairs):
+    """Knowledge of single pairs, for which Meek's fourth rule is needed."""
+    told = np.zeros((4, 4), dtype=bool)
+    for i, j in pairs:
+        told[i, j] = told[j, i] = True
+    for graphs in classes_of_four:
+        smaller = defaultdict(list)
+        for A in graphs:
+            smaller[(A * told).tobytes()].append(A)
+        for alike in smaller.values():
+            union = np.stack(alike).max(axis=0)
+            assert (cpdags(np.stack(alike), known_directions=told) == union).all()
+
+
 def test_members_are_the_class(classes_of_four, classes_of_five):
     for graphs in [*classes_of_four[::2], *classes_of_five[::100]]:
         found = members(graphs[0])

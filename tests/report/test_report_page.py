@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 import svidag
+from svidag.posterior.decisions import Direction
 from svidag.report.content import content
-from svidag.report.pairs import Direction
 from svidag.report.render import render
 
 LAPTOP = {"width": 1366, "height": 800}
@@ -90,7 +90,8 @@ def drawn(page):
 def expected(found, threshold):
     """How many pairs are drawn: arrows by their probability, links by that of being connected."""
     probabilities = [
-        pair.adjacent if pair.direction is Direction.OPEN else pair.forward for pair in found.pairs
+        pair.connected if pair.direction is Direction.OPEN else pair.forward
+        for pair in found.decisions.pairs
     ]
     return sum(round(p, 4) >= threshold for p in probabilities)
 
@@ -125,7 +126,7 @@ def test_the_slider_by_keyboard_and_mouse(visit, contents):
     threshold = float(slider.input_value())
     assert threshold > 0.9
     assert drawn(page) == expected(eleven, threshold) < most
-    assert page.text_content("#count").startswith(f"{drawn(page)} edge")
+    assert page.text_content("#count").startswith(f"{drawn(page)} connection")
 
 
 def test_decided_and_open_are_drawn_differently(visit):
@@ -347,3 +348,29 @@ def test_printing_leaves_the_controls_out(visit):
     assert not page.locator(".controls").first.is_visible()
     assert page.locator("#verdict").is_visible()
     assert page.locator("#drawing").is_visible()
+
+
+@pytest.mark.parametrize("viewport", [LAPTOP, PHONE])
+def test_the_next_experiment_is_a_table_with_the_best_first(visit, contents, viewport):
+    page = visit("eleven", viewport)
+    found = contents["eleven"].experiments
+    rows = page.locator("#experiment-table tbody tr")
+    assert rows.count() == 11
+    assert rows.nth(0).text_content().startswith(found.names[0])
+    assert f"{found.bits[0]:.2f}" in rows.nth(0).text_content()
+    assert page.locator('nav a[href="#experiments"]').count() == 1
+
+
+def test_tiles_count_what_the_table_lists(visit, contents):
+    page, count = visit("eleven"), contents["eleven"].count
+    shown = dict(
+        zip(
+            page.locator(".tiles dt").all_text_contents(),
+            map(int, page.locator(".tiles dd").all_text_contents()),
+            strict=True,
+        )
+    )
+    assert shown["connected, direction open"] == count["connected, direction open"]
+    assert sum(shown.values()) == 55
+    listed = page.locator('#pair-table tr[data-status="decided arrow"]').count()
+    assert listed == count["decided arrow"]

@@ -57,8 +57,8 @@ def finished(table, tmp_path_factory):
 
 def test_help_names_every_command():
     shown = done("--help").output
-    commands = ("demo", "check", "fit", "report", "graphs", "effect", "export", "methods", "data")
-    for name in (*commands, "bench"):
+    commands = ("demo", "check", "fit", "report", "graphs", "effect", "next", "export", "methods")
+    for name in (*commands, "data", "bench"):
         assert name in shown
 
 
@@ -236,8 +236,10 @@ def test_graphs_classes_and_the_consensus(finished):
 
 def test_the_effect_of_a_cause(finished):
     posterior = svidag.load(finished / "posterior.svidag")
-    found = json.loads(done("effect", finished, "a b", "№ 1", "--json").stdout)
+    found = json.loads(done("effect", finished, "a b", "№ 1", "--change", 1, "--json").stdout)
     assert found["mean"] == posterior.effect("a b", "№ 1").to_dict()["mean"]
+    usual = json.loads(done("effect", finished, "a b", "№ 1", "--json").stdout)
+    assert usual["change"] == posterior.problem.scaling.scale[0]
     assert "a b" in done("effect", finished, "a b", "№ 1").output
     refused(2, "'a c'", "effect", finished, "a c", "№ 1")
 
@@ -251,10 +253,10 @@ def test_the_effect_says_what_is_held_and_where_no_data_are(finished):
     refused(2, "--holding takes name=value", "effect", finished, "a b", "№ 1", "--holding", "x")
 
 
-@pytest.mark.parametrize("name", ["g.csv", "g.json", "g.dot", "g.gml", "g.graphml"])
-def test_export_by_ending(finished, tmp_path, name):
-    done("export", finished, tmp_path / name)
-    assert (tmp_path / name).stat().st_size > 0
+@pytest.mark.parametrize("ending", ["csv", "json", "dot", "gml", "graphml", "svg", "png"])
+def test_export_by_ending(finished, tmp_path, ending):
+    done("export", finished, tmp_path / f"g.{ending}")
+    assert (tmp_path / f"g.{ending}").stat().st_size > 0
 
 
 def test_an_unknown_export_is_refused_and_nothing_is_written(finished, tmp_path):

@@ -28,8 +28,8 @@ def demo(
     """Fit the bundled protein-signalling data with its interventions and write a report."""
     import svidag
     from svidag.cli.run_directory import RunDirectory
-    from svidag.cli.tables import print_matrix, strongest_table, verdict_lines
-    from svidag.report.verdict import judge
+    from svidag.cli.tables import pair_table, print_matrix
+    from svidag.report.summary import summarise, verdict_lines
 
     with explain_errors():
         example = svidag.datasets.sachs(rows="pooled", truth="consensus17")
@@ -47,10 +47,11 @@ def demo(
         posterior.save(run.result)
         posterior.report(run.report)
         print_matrix(screen, posterior.edge_probabilities(), example.truth)
-        screen.print(strongest_table(posterior, example.truth))
+        found = summarise(posterior)
+        screen.print(pair_table(found.decisions, example.truth))
         known = int(example.truth.to_numpy().sum())
         write_line(f"✓ marks the {known} arrows of the consensus network.")
-        for line in verdict_lines(judge(posterior)):
+        for line in [found.counts, found.mechanism, *verdict_lines(found.verdict)]:
             write_line(line)
         write_line(f"Took {time.perf_counter() - started:.0f} s.")
         write_line(f"Open {run.report} in a browser.")

@@ -31,10 +31,15 @@ Interventions = Annotated[
     typer.Option(help="The column that names each row's intervention targets, empty for none."),
 ]
 Drop = Annotated[
-    list[str] | None, typer.Option(help="A column that is not a variable; repeat for more.")
+    list[str] | None,
+    typer.Option(help="Columns that are not variables, separated by commas; or repeat it."),
 ]
 Transform = Annotated[
-    str | None, typer.Option(help="For every column before the fit: log or rank-gaussian.")
+    list[str] | None,
+    typer.Option(
+        help="log or rank-gaussian for every column before the fit, or COLUMN=log for one; repeat "
+        "for more."
+    ),
 ]
 
 
@@ -51,9 +56,9 @@ def check(
         None if knowledge is None else str(knowledge),
         interventions,
         tuple(drop or ()),
-        transform,
     )
     with explain_errors():
+        request = dataclasses.replace(request, transform=_transform(transform))
         table = request.dataset()
         findings = table.audit()
         prior = request.prior()
@@ -137,7 +142,6 @@ def fit(
         "knowledge": None if knowledge is None else _absolute(knowledge),
         "interventions": interventions,
         "drop": tuple(drop or ()),
-        "transform": transform,
         "mechanism": mechanism,
         "method": method,
         "standardise": standardise,
@@ -150,6 +154,7 @@ def fit(
     }
     with explain_errors():
         asked["bags"] = _bags(bags)
+        asked["transform"] = _transform(transform)
         asked["settings"] = dict(_setting(text) for text in setting or ())
         if data.is_dir():
             run, request = _resumed_run(data, directory, asked)
@@ -184,22 +189,20 @@ def _run(run: RunDirectory, request: Request, progress: Any) -> None:
 
 
 def _write_summary(run: RunDirectory, as_json: bool) -> None:
-    from svidag.cli.tables import (
-        print_matrix,
-        sensitivity_lines,
-        strongest_table,
-        verdict_lines,
-    )
-    from svidag.report.verdict import judge
+    from svidag.cli.tables import pair_table, print_matrix, sensitivity_lines
+    from svidag.report.summary import more_line, summarise, verdict_lines
 
     posterior = run.load()
-    verdict = judge(posterior)
+    found = summarise(posterior)
+    verdict = found.verdict
     if as_json:
         edges = posterior.edge_probabilities()
         content = {
             "run": str(run.path),
             "names": list(posterior.names),
             "edge_probabilities": edges.to_numpy().tolist(),
+            "pairs": found.decisions.to_frame().to_dict("records"),
+            "mechanism": posterior.mechanism,
             "verdict": str(verdict.level),
             "reasons": [reason.text for reason in verdict.reasons],
             "flipped": _flipped(posterior),
@@ -208,8 +211,9 @@ def _write_summary(run: RunDirectory, as_json: bool) -> None:
         return
     screen = output()
     print_matrix(screen, posterior.edge_probabilities())
-    screen.print(strongest_table(posterior))
-    for line in [*verdict_lines(verdict), *sensitivity_lines(posterior)]:
+    screen.print(pair_table(found.decisions))
+    lines = [*more_line(found.decisions), found.counts, found.mechanism]
+    for line in [*lines, *verdict_lines(verdict), *sensitivity_lines(posterior)]:
         write_line(line)
     place = shlex.quote(str(run.path))
     write_note(f"Saved in {run.path}. `svidag report {place}` makes a page to read.")
@@ -270,6 +274,24 @@ def _bags(text: str) -> int | str | None:
     if text == "auto" or text.isdecimal():
         return text if text == "auto" else int(text) or None
     raise ValueError(f"--bags takes a number of fits, or auto; got {text!r}")
+
+
+def _transform(texts: list[str] | None) -> str | dict[str, str] | None:
+    """A transform for all columns, or one by name for some; a name may hold an equals sign."""
+    if not texts:
+        return None
+    if len(texts) == 1 and "=" not in texts[0]:
+        return texts[0]
+    named = {}
+    for text in texts:
+        column, equals, name = text.rpartition("=")
+        if not equals or not column:
+            raise ValueError(
+                "--transform takes one transform for every column, or COLUMN=TRANSFORM as often "
+                f"as needed, for instance --transform CRP=log; got {text!r}"
+            )
+        named[column] = name
+    return named
 
 
 def _absolute(path: Path) -> str:

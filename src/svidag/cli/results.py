@@ -1,4 +1,4 @@
-"""`svidag report`, `graphs`, `effect`, `export`: commands that show a finished run."""
+"""`svidag report`, `graphs`, `effect`, `next`, `export`: commands that show a finished run."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def graphs(
     as_json: AsJson = False,
 ) -> None:
     """Print the most probable graphs or classes, or the consensus graph."""
-    from svidag.cli.tables import graph_lines
+    from svidag.posterior.text import arrow_lines
 
     with explain_errors():
         posterior = RunDirectory(run).load()
@@ -62,7 +62,7 @@ def graphs(
         for title, graph, probability in found:
             share = "" if probability is None else f"  probability {probability:.3f}"
             write_line(f"{title}{share}")
-            for line in graph_lines(graph) or ["no arrows"]:
+            for line in arrow_lines(graph) or ["no arrows"]:
                 write_line(f"  {line}")
 
 
@@ -70,7 +70,13 @@ def effect(
     run: Run,
     cause: Annotated[str, typer.Argument(help="The variable that is set by an intervention.")],
     effect: Annotated[str, typer.Argument(help="The variable whose mean may change.")],
-    change: Annotated[float, typer.Option(help="By how much the cause is changed.")] = 1.0,
+    change: Annotated[
+        float | None,
+        typer.Option(
+            help="By how much the cause is changed; by default one standard deviation, as in the "
+            "report."
+        ),
+    ] = None,
     at: Annotated[
         float | None,
         typer.Option(help="The value of the cause before the change; by default its mean."),
@@ -83,10 +89,13 @@ def effect(
 ) -> None:
     """Estimate what changing a cause would do to an effect, over all graphs and parameters."""
     from svidag.cli.tables import effect_table
+    from svidag.effects import usual_change
 
     with explain_errors():
         held = dict(_held(text) for text in holding or ())
         posterior = RunDirectory(run).load()
+        if change is None:
+            change = usual_change(posterior, cause)
         found = posterior.effect(cause, effect, change=change, at=at, holding=held)
         if as_json:
             typer.echo(json.dumps(found.to_dict()))
@@ -94,12 +103,61 @@ def effect(
         output().print(effect_table(found))
 
 
+def next_experiments(
+    run: Run,
+    rows: Annotated[int, typer.Option(min=1, help="Further rows of each experiment.")] = 100,
+    about: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Information about an effect: --about CAUSE --about EFFECT; by default about "
+            "the graph."
+        ),
+    ] = None,
+    values: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            help="Values to which a variable is set, as name=value,value; by default those at "
+            "10 % and 90 % of the observed ones.",
+        ),
+    ] = None,
+    n: Annotated[
+        int, typer.Option("--number", "-n", min=2, help="Simulated experiments per variable.")
+    ] = 100,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same result.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Say which variable to set in the next experiment: the expected information from each."""
+    from svidag.cli.tables import experiment_table
+
+    with explain_errors():
+        if about is not None and len(about) != 2:
+            raise ValueError("--about takes a cause and an effect: --about CAUSE --about EFFECT")
+        chosen = dict(_values(text) for text in values or ())
+        posterior = RunDirectory(run).load()
+        found = posterior.next_experiments(
+            rows,
+            about=None if about is None else (about[0], about[1]),
+            values=chosen or None,
+            n=n,
+            seed=seed,
+        )
+        if as_json:
+            typer.echo(json.dumps(found.to_dict()))
+            return
+        write_line(found.title)
+        output().print(experiment_table(found))
+        for line in found.notes:
+            write_line(line)
+
+
 def export(
     run: Run,
     file: Annotated[
         Path,
         typer.Argument(
-            help="The file; its ending is the format: .csv, .json, .dot, .gml or .graphml."
+            help="The file; its ending is the format: .csv, .json, .dot, .gml, .graphml, or for "
+            "a drawing .svg or .png."
         ),
     ],
     kind: Annotated[
@@ -107,7 +165,7 @@ def export(
         typer.Option("--format", help="The format, if it is not the ending of the file."),
     ] = None,
 ) -> None:
-    """Write the result for another program."""
+    """Write the result for another program, or as an image."""
     from svidag.export import write
 
     with explain_errors():
@@ -123,6 +181,17 @@ def _plain(title: str, graph: Any, probability: float | None) -> dict[str, Any]:
         if graph.loc[cause, other]
     ]
     return {"title": title, "probability": probability, "edges": arrows}
+
+
+def _values(text: str) -> tuple[str, list[float]]:
+    """Read name=value,value; the name may contain an equals sign."""
+    name, _, listed = text.rpartition("=")
+    try:
+        return name, [float(value) for value in listed.split(",")]
+    except ValueError:
+        raise ValueError(
+            f"--set takes name=value,value with numbers, for instance --set dose=0,10; got {text!r}"
+        ) from None
 
 
 def _held(text: str) -> tuple[str, float]:

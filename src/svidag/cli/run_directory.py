@@ -17,7 +17,7 @@ from svidag.atomic import replacing
 from svidag.data import Dataset
 from svidag.data.files import read_table
 from svidag.data.resampling import split_groups
-from svidag.io.record import RESULT
+from svidag.io.record import REQUEST, RESULT
 
 FORMAT = "svidag run 3"
 ASIDE = ".before"
@@ -32,7 +32,7 @@ class Request:
     knowledge: str | None = None
     interventions: str | None = None
     drop: tuple[str, ...] = ()
-    transform: str | None = None
+    transform: str | dict[str, str] | None = None
     method: str = "order-mcmc"
     mechanism: str = "auto"
     standardise: bool = True
@@ -54,13 +54,14 @@ class Request:
         data: Any = self.data
         if self.drop:
             data = read_table(self.data, self.interventions)
-            absent = [name for name in self.drop if name not in data.columns]
+            dropped = [name for text in self.drop for name in _listed(text, data.columns)]
+            absent = [name for name in dropped if name not in data.columns]
             if absent:
                 raise ValueError(
                     f"--drop names {absent[0]!r}, which is not a column of {self.data}; "
                     f"its columns are {list(data.columns)}"
                 )
-            data = data.drop(columns=[name for name in self.drop if name != self.groups])
+            data = data.drop(columns=[name for name in dropped if name != self.groups])
         data, groups = split_groups(data, self.groups, self.interventions)
         table = Dataset.from_any(data, interventions=self.interventions, transforms=self.transform)
         return table, groups
@@ -101,7 +102,7 @@ class RunDirectory:
     @property
     def request_file(self) -> Path:
         """What was asked."""
-        return self.path / "request.json"
+        return self.path / REQUEST
 
     @property
     def checkpoint(self) -> Path:
@@ -212,6 +213,13 @@ class RunDirectory:
                 f"the run in {self.path} is not finished; `svidag fit {self.path}` goes on with it"
             )
         raise ValueError(f"{self.path} holds no run; `svidag fit DATA -o {self.path}` makes one")
+
+
+def _listed(text: str, columns: Any) -> list[str]:
+    """Names separated by commas; a column whose own name holds commas is named as it is."""
+    if text in columns:
+        return [text]
+    return [name.strip() for name in text.split(",")]
 
 
 def _aside(file: Path) -> Path:

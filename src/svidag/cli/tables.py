@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
 from svidag.cli.messages import printable
-from svidag.effects import Effect
+from svidag.effects import Effect, Experiments
 from svidag.posterior import Posterior
-from svidag.report.verdict import Verdict
+from svidag.posterior.decisions import Decisions
+from svidag.report.summary import HEADS, PAIRS, pair_rows
 
 SHORTEST = 12
 """Characters of a name that must be seen."""
@@ -59,41 +59,35 @@ def _matrix(
     return table
 
 
-def strongest_table(
-    posterior: Posterior, known: pd.DataFrame | None = None, count: int = 20
-) -> Table:
-    """The most probable arrows, one to a line, and how far the data decide their direction."""
-    probability, classes = posterior.edge_probabilities(), posterior.cpdag()
-    values, decided = probability.to_numpy(), classes.directed.to_numpy()
-    names = [printable(str(name)) for name in probability.index]
-    table = _table("Most probable arrows")
-    table.add_column("arrow")
-    for heading in ("probability", "reverse", "decided", *(["known"] if known is not None else [])):
-        table.add_column(heading, justify="right")
-    for flat in np.argsort(-values, axis=None, kind="stable")[:count]:
-        i, j = np.unravel_index(flat, values.shape)
-        if values[i, j] < 0.005:
-            break
-        numbers = [f"{x:.3f}" for x in (values[i, j], values[j, i], decided[i, j])]
-        marks = [] if known is None else [_mark(known, i, j)]
-        table.add_row(f"{names[i]} → {names[j]}", *numbers, *marks)
+def pair_table(found: Decisions, known: pd.DataFrame | None = None) -> Table:
+    """Each pair that may be connected, one to a line, in the words of the report."""
+    pair, status, *probabilities, ground = HEADS
+    table = _table("Pairs of variables")
+    table.box, table.padding = box.SIMPLE_HEAD, (0, 1, 0, 0)
+    table.add_column(pair, overflow="fold")
+    for head in probabilities:
+        table.add_column(head, justify="right", no_wrap=True)
+    table.add_column(f"{status}: {ground}", overflow="fold")
+    if known is not None:
+        table.add_column("known")
+    for each, row in list(zip(found.shown(), pair_rows(found), strict=True))[:PAIRS]:
+        name, word, *numbers, basis = map(printable, row)
+        marks = [] if known is None else [_mark(known, each.cause, each.effect)]
+        text = f"{word}: {basis}" if each.basis else word
+        table.add_row(name, *numbers, text, *marks)
     return table
 
 
-def graph_lines(graph: pd.DataFrame) -> list[str]:
-    """The arrows of a graph, and the undirected pairs of a class, as text."""
-    values, names = graph.to_numpy().astype(bool), list(map(str, graph.index))
-    both = values & values.T
-    arrows = [f"{names[i]} → {names[j]}" for i, j in np.argwhere(values & ~both)]
-    return arrows + [f"{names[i]} — {names[j]}" for i, j in np.argwhere(np.triu(both))]
-
-
-def verdict_lines(verdict: Verdict) -> list[str]:
-    """The verdict and its reasons, worst first."""
-    return [
-        f"Verdict: {verdict.level}. {verdict.headline}.",
-        *(f"  {r.text}" for r in verdict.reasons),
-    ]
+def experiment_table(found: Experiments) -> Table:
+    """What each experiment would tell, the most informative first."""
+    table = Table(pad_edge=False)
+    table.add_column("set")
+    table.add_column("to")
+    table.add_column("bits", justify="right")
+    table.add_column("± standard error", justify="right")
+    for name, values, bits, error in found.rows():
+        table.add_row(printable(name), values, f"{bits:.3f}", f"{error:.3f}")
+    return table
 
 
 def sensitivity_lines(posterior: Posterior) -> list[str]:

@@ -34,6 +34,8 @@ from svidag.effects.arguments import (
 )
 from svidag.effects.effect import Effect
 from svidag.effects.estimation import draw_effects, even_noise
+from svidag.effects.experiments import Experiments, next_experiments, usual_change
+from svidag.effects.prediction import predict
 from svidag.effects.query import EffectQuery
 from svidag.effects.support import ExtrapolationWarning, cautions, observed_range, warn
 from svidag.posterior import Posterior
@@ -41,11 +43,15 @@ from svidag.run.streams import Stream, generator
 
 __all__ = [
     "Effect",
+    "Experiments",
     "ExtrapolationWarning",
     "even_noise",
     "interventional",
+    "next_experiments",
     "observed_range",
+    "predict",
     "total_effect",
+    "usual_change",
 ]
 
 

@@ -31,7 +31,7 @@ def write(
 
     ``csv``: every pair with its probabilities; ``json``: the same, with the consensus graph;
     ``dot`` (or ``gv``), ``gml``, ``graphml``: the consensus graph with the probabilities of its
-    arrows. Returns the path.
+    arrows; ``svg``, ``png``: a drawing. Returns the path.
 
     Examples
     --------
@@ -43,9 +43,12 @@ def write(
     """
     path = Path(path)
     name = path.suffix.lstrip(".").lower() if format is None else format
+    if name in IMAGES:
+        return posterior.plot().save(path, name)
     if name not in FORMATS:
         source = f"the ending of {path.name!r}" if format is None else f"format {format!r}"
-        raise ValueError(f"{source} is not a known format; there are {sorted(FORMATS)}")
+        known = sorted([*FORMATS, *IMAGES])
+        raise ValueError(f"{source} is not a known format; there are {known}")
     _require_names(posterior.names, name)
     content = FORMATS[name](posterior).encode()
     with replacing(path) as file:
@@ -105,7 +108,10 @@ def _graphml(posterior: Posterior) -> str:
 FORMATS: Mapping[str, Callable[[Posterior], str]] = MappingProxyType(
     {"csv": _csv, "dot": _dot, "gml": _gml, "graphml": _graphml, "gv": _dot, "json": _json}
 )
-"""Every format by name: a posterior in, the file's text out."""
+"""Every format of text by name: a posterior in, the file's text out."""
+
+IMAGES = ("png", "svg")
+"""Formats of `Posterior.plot`."""
 
 
 def _require_names(names: tuple[str, ...], format_: str) -> None:

@@ -14,8 +14,8 @@ def cpdag(A: ArrayLike, *, allow_cyclic: bool = False) -> UInt8[np.ndarray, "m m
     """Return the CPDAG of a DAG: i → j is 1 in cell [i, j] only, undirected i – j in both cells.
 
     Edges that share their target with a non-adjacent parent keep their direction; Meek's rules
-    1–3 then direct every other edge that all members of the class direct alike (rule 4 never
-    applies without background knowledge).
+    1–3 then direct every other edge that all members of the class direct alike; his fourth rule
+    is needed only where some directions are known from elsewhere, see `cpdags`.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def cpdags(
         True, in both cells, for pairs whose direction is known from elsewhere, as it is if one of
         the two was intervened on without the other. The class is then the smaller one of graphs
         that also agree on these; if all come from interventions, its graph is the essential graph
-        of Hauser & Bühlmann (2012).
+        of Hauser & Bühlmann (2012). Meek's fourth rule makes it complete for any knowledge.
 
     Examples
     --------
@@ -92,6 +92,8 @@ def _complete(
     while active.size:
         before = directed[active]
         after = before | _meek(before, skeleton[active], apart[active])
+        if known_directions is not None:
+            after |= _fourth_rule(after, skeleton[active], apart[active])
         directed[active] = after
         active = active[(after != before).any(axis=(1, 2))]
     return directed | (skeleton & ~_transpose(directed))
@@ -112,6 +114,20 @@ def _meek(
     both = undirected[s, i, :] & directed[s, :, j]
     arrows[s, i, j] = (_meet(both[:, None, :], apart[s])[:, 0] & both).any(axis=-1)
     return arrows
+
+
+def _fourth_rule(
+    directed: Bool[np.ndarray, "S m m"],
+    skeleton: Bool[np.ndarray, "S m m"],
+    apart: Bool[np.ndarray, "S m m"],
+) -> Bool[np.ndarray, "S m m"]:
+    """Arrows i → j on undirected edges i – j with i – k → l → j, k and j not adjacent.
+
+    With j → i instead, i → k would follow, since j and k are not adjacent, and close a cycle.
+    """
+    undirected = skeleton & ~directed & ~_transpose(directed)
+    onward = _meet(directed, directed) & apart  # k → l → j
+    return undirected & _meet(undirected, onward)
 
 
 def _count(left: np.ndarray, right: np.ndarray) -> np.ndarray:

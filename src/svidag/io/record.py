@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import os
 import platform
+import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 FORMAT = "svidag posterior"
 RESULT = "posterior.svidag"
 """The file of the posterior in the directory of a run."""
+REQUEST = "request.json"
+"""The file in the directory of a run that says what was asked."""
 
 
 def save(posterior: Posterior, path: str | os.PathLike[str]) -> Path:
@@ -81,9 +84,52 @@ def load(path: str | os.PathLike[str]) -> Posterior:
     path = Path(path)
     if (path / RESULT).is_file():
         path = path / RESULT
+    _require_posterior(path)
     manifest, arrays = archive.read(path, FORMAT)
     with archive.explaining(path):
         return decode(manifest["posterior"], arrays)
+
+
+_OTHERS = {
+    **dict.fromkeys((".csv", ".tsv", ".parquet"), "a table, which `svidag.fit` fits"),
+    **dict.fromkeys((".html", ".htm"), "a page for a browser"),
+    **dict.fromkeys((".yaml", ".yml"), "a knowledge file, which `Prior.from_file` reads"),
+    **dict.fromkeys((".svg", ".png"), "an image"),
+    ".json": "a JSON file",
+    ".npz": "a file of arrays, such as the checkpoint of an unfinished run, which `svidag fit RUN` "
+    "goes on with",
+}
+"""What files with other endings are."""
+
+
+def _require_posterior(path: Path) -> None:
+    """Say what a path is that holds no posterior, where that can be told from outside."""
+    if path.is_dir():
+        if (path / REQUEST).is_file():
+            raise archive.FileError(
+                f"{path} is a directory with a run that is not finished; `svidag fit {path}` goes "
+                "on with it"
+            )
+        raise archive.FileError(
+            f"{path} is a directory without a finished run: it has no {RESULT}; `svidag fit DATA "
+            f"-o {path}` makes one"
+        )
+    what = _OTHERS.get(path.suffix.lower())
+    if what is not None and path.is_file() and not _has_manifest(path):
+        raise archive.FileError(
+            f"{path} is {what}; expected a file that `Posterior.save` wrote, or the directory of a "
+            "run"
+        )
+
+
+def _has_manifest(path: Path) -> bool:
+    """Whether it is such a file under another name."""
+    if not zipfile.is_zipfile(path):
+        return False
+    with zipfile.ZipFile(path) as opened:
+        if archive.MANIFEST not in opened.namelist():
+            return False
+        return FORMAT.encode() in opened.read(archive.MANIFEST)[:200]
 
 
 def describe(path: str | os.PathLike[str]) -> dict[str, Any]:

@@ -31,7 +31,7 @@ TYPES: Mapping[str, str] = types.MappingProxyType(
         "finding": "svidag.data.audit:Finding",
         "edge prior": "svidag.prior.edges:EdgePrior",
         # Distributions over graphs.
-        "graphs": "svidag.posterior.posterior:DrawnGraphs",
+        "graphs": "svidag.posterior.distributions:DrawnGraphs",
         "exact orders": "svidag.exact.orders:ExactOrders",
         "exact structures": "svidag.exact.structures:ExactStructures",
         "orders": "svidag.samplers.sampled_graphs:SampledOrders",

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from svidag.data import Dataset
 from svidag.data.resampling import split_groups
 from svidag.methods.bagging import MixtureCheckpoint, check_bags, fit_automatically, fit_bags
 from svidag.methods.base import Method, Support
@@ -37,6 +38,7 @@ def fit(
     mechanism: str = "auto",
     prior: Prior | None = None,
     interventions: Any = None,
+    transforms: Any = None,
     standardise: bool = True,
     graph_weights: str = "order",
     coarsen: float | None = None,
@@ -69,6 +71,9 @@ def fit(
     interventions
         Boolean frame or array [N, m] of entries set from outside, or the name of the column that
         names each row's target. Such an entry is no evidence about its own causes.
+    transforms
+        ``"log"`` or ``"rank-gaussian"`` for every column before the fit, or for some of them by
+        name: ``{"CRP": "log"}``. Effects are then in the units of the transformed column.
     standardise
         Centre and scale each column by its entries that were not set from outside.
     graph_weights
@@ -136,6 +141,9 @@ def fit(
     )
     fits = check_bags(bags, bag_rows, chosen, mechanism)
     data, labels = split_groups(data, groups, interventions)
+    if transforms is not None:
+        data = Dataset.from_any(data, interventions=interventions, transforms=transforms)
+        interventions = None
     problem = Problem.build(data, prior=prior, interventions=interventions, standardise=standardise)
     _require_support(chosen, problem)
     _require_rows(labels, problem)

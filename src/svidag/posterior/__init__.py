@@ -1,11 +1,6 @@
 """The posterior over causal graphs: what every fit returns and all that follows it reads."""
 
-from svidag.posterior.posterior import (
-    ClassProbabilities,
-    DrawnGraphs,
-    GraphDistribution,
-    Posterior,
-    RankedGraph,
-)
+from svidag.posterior.distributions import DrawnGraphs, GraphDistribution
+from svidag.posterior.posterior import Posterior
 
-__all__ = ["ClassProbabilities", "DrawnGraphs", "GraphDistribution", "Posterior", "RankedGraph"]
+__all__ = ["DrawnGraphs", "GraphDistribution", "Posterior"]

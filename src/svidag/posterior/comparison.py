@@ -10,11 +10,16 @@ from jaxtyping import Float
 
 from svidag.data.columns import listing
 from svidag.posterior import DrawnGraphs, Posterior
+from svidag.posterior.text import counted, indented, probability
 
 DRAWS = 1000  # from each side, for the distance between distributions with too many graphs to list
+SHOWN = 5
+"""Arrows in the text of a comparison."""
+SMALL = 0.005
+"""Changes that are not listed there."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Comparison:
     """What changes from the first posterior to the second.
 
@@ -85,6 +90,24 @@ class Comparison:
             "largest_change": self.largest_change,
             "total_variation": self.total_variation,
         }
+
+    def __repr__(self) -> str:
+        found = self.summary()
+        counts = (
+            f"  arrows above one half: {found['in_both']} in both, {found['reversed']} reversed, "
+            f"{found['only_first']} only in the first, {found['only_second']} only in the second"
+        )
+        apart = "" if self.total_variation is None else f"; distance {self.total_variation:.3f}"
+        rows = [
+            f"{row['cause']} → {row['effect']}: {probability(row['first'])} to "
+            f"{probability(row['second'])}"
+            for row in self.largest(SHOWN).to_dict("records")
+            if abs(row["change"]) > SMALL
+        ]
+        return (
+            f"Comparison of two posteriors over {counted(len(self.first), 'variable')}\n{counts}\n"
+            f"  mean change {self.mean_change:.3f}, largest {self.largest_change:.3f}{apart}"
+        ) + indented(rows)
 
     def _changes(self) -> Float[np.ndarray, " pairs"]:
         return self.difference.to_numpy()[~np.eye(len(self.first), dtype=bool)]

@@ -24,8 +24,9 @@ from scipy.optimize import LinearConstraint, milp
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from svidag.graph import LimitError, cpdags, find_cycle, members, topological_order
-from svidag.posterior import Posterior
+from svidag.graph import find_cycle, topological_order
+from svidag.posterior.posterior import Posterior
+from svidag.posterior.text import arrow_lines, counted, indented, probability
 
 CYCLES = 400
 """How many cycles an integer programme may have to cut; more take minutes."""
@@ -33,11 +34,9 @@ BRANCHES = 50
 """How many branches it may take."""
 CERTAIN = 1e-9
 """An arrow this close to probability 1 is in every draw, and so in the consensus."""
-CLASS_MEMBERS = 500
-"""Classes with more members have their probability from draws."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Consensus:
     """The DAG with the least expected cost, and what had to give way to its being one.
 
@@ -61,24 +60,23 @@ class Consensus:
     left_out: pd.DataFrame
     exact: bool
 
-
-@dataclass(frozen=True, eq=False)
-class RankedClass:
-    """A Markov equivalence class as its CPDAG, i — j being 1 in both cells, and its probability.
-
-    Attributes
-    ----------
-    cpdag
-        Labelled by cause and effect.
-    probability
-        P(class | data).
-    exact
-        Whether that is a sum over all members, or else the share of draws.
-    """
-
-    cpdag: pd.DataFrame
-    probability: float
-    exact: bool
+    def __repr__(self) -> str:
+        lines = arrow_lines(self.graph)
+        what = "least possible" if self.exact else "least found"
+        cost = "" if self.threshold == 0.5 else f", threshold {self.threshold:g}"
+        text = (
+            f"Consensus graph with {counted(len(lines), 'arrow')}{cost}\n"
+            f"  a draw differs from it in {self.expected_differences:.3g} cells on average "
+            f"({what})" + indented(lines)
+        )
+        rows = self.left_out.to_dict("records")
+        return text + indented(
+            [
+                f"left out, to avoid a cycle: {row['cause']} → {row['effect']} "
+                f"({probability(row['probability'])})"
+                for row in rows
+            ]
+        )
 
 
 def consensus(posterior: Posterior, threshold: float = 0.5) -> Consensus:
@@ -110,46 +108,6 @@ def consensus(posterior: Posterior, threshold: float = 0.5) -> Consensus:
         left_out=left_out,
         exact=exact,
     )
-
-
-def top_classes(posterior: Posterior, k: int, n: int, seed: int) -> list[RankedClass]:
-    """The most probable classes among n draws; see `Posterior.top_classes`.
-
-    Examples
-    --------
-    >>> from svidag.posterior import DrawnGraphs
-    >>> graphs = np.array([[[0, 1], [0, 0]], [[0, 0], [1, 0]], [[0, 0], [0, 0]]], dtype=np.uint8)
-    >>> posterior = Posterior(("a", "b"), DrawnGraphs(graphs, np.array([0.3, 0.3, 0.4])))
-    >>> [round(ranked.probability, 2) for ranked in top_classes(posterior, 2, n=1000, seed=0)]
-    [0.6, 0.4]
-    """
-    if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
-        raise ValueError(f"k must be a positive whole number of classes; got {k!r}")
-    draws = posterior.sample(n, seed)
-    classes, first, count = np.unique(cpdags(draws), axis=0, return_index=True, return_counts=True)
-    often = np.argsort(-count, kind="stable")[: 2 * k]  # near ties may change places
-    labels = posterior.edge_probabilities()
-    ranked = []
-    for c in often:
-        probability = _class_probability(posterior, draws[first[c]])
-        ranked.append(
-            RankedClass(
-                pd.DataFrame(classes[c], index=labels.index, columns=labels.columns),
-                float(count[c] / n) if probability is None else probability,
-                exact=probability is not None,
-            )
-        )
-    return sorted(ranked, key=lambda one: -one.probability)[:k]
-
-
-def _class_probability(posterior: Posterior, member: UInt8[np.ndarray, "m m"]) -> float | None:
-    """Σ P(A) over all members of a graph's class, where it is known and they are few."""
-    try:
-        graphs = members(member, limit=CLASS_MEMBERS)
-    except LimitError:
-        return None
-    log_p = posterior.graphs.log_probability(graphs)
-    return None if log_p is None else float(np.exp(log_p).sum())
 
 
 def least_cost_graph(

@@ -18,7 +18,7 @@ from scipy.special import logsumexp
 from svidag.mechanisms.equations import Equations, ParameterDistribution
 from svidag.mechanisms.linear_parameters import LinearEquations
 from svidag.posterior.diagnostics import Details, diagnostic
-from svidag.posterior.posterior import GraphDistribution
+from svidag.posterior.distributions import GraphDistribution
 from svidag.run.streams import Stream, child_seed, generator
 
 

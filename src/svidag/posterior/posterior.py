@@ -1,17 +1,15 @@
 """The posterior over causal graphs: what every fit returns and all that follows it reads.
 
 How the graphs are known, exactly or by sampling, is a `GraphDistribution`; a `Posterior` adds names
-and answers questions about arrows, adjacencies, ancestors, graphs and equivalence classes.
+and answers questions about arrows, adjacencies, ancestors, graphs and equivalence classes. What
+takes more than a few lines to answer is in a module of its own.
 """
 
 from __future__ import annotations
 
-import abc
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,95 +19,25 @@ from scipy.special import logsumexp
 
 from svidag.data import Dataset
 from svidag.data.columns import closest
-from svidag.graph import ancestors, cpdags, topological_order
+from svidag.graph import ancestors, topological_order
 from svidag.mechanisms.equations import ParameterDistribution
+from svidag.posterior.answers import Answers
 from svidag.posterior.diagnostics import Diagnostics
+from svidag.posterior.distributions import DRAWS, GraphDistribution
+from svidag.posterior.sensitivity import NEGLIGIBLE
 from svidag.problem import Problem
-from svidag.run.streams import Stream, generator
 
 if TYPE_CHECKING:
-    import networkx as nx
+    from svidag.posterior.classes import ClassProbabilities, RankedClass
+    from svidag.posterior.consensus import Consensus
+    from svidag.posterior.ranking import RankedGraph
 
-    import svidag.effects
-    from svidag.posterior.consensus import Consensus, RankedClass
-    from svidag.posterior.sensitivity import Sensitivity
-
-DRAWS = 2000  # draws behind a summary that has no closed form: standard error at most 0.011
-
-
-class GraphDistribution(abc.ABC):
-    """A distribution over DAGs with m nodes."""
-
-    @abc.abstractmethod
-    def sample(self, n: int, seed: int) -> UInt8[np.ndarray, "n m m"]:
-        """Independent draws of A."""
-
-    @abc.abstractmethod
-    def edge_probabilities(self) -> Float[np.ndarray, "m m"]:
-        """P(i → j)."""
-
-    @abc.abstractmethod
-    def log_probability(self, graphs: UInt8[np.ndarray, "S m m"]) -> Float[np.ndarray, " S"] | None:
-        """log P(A) of given graphs; None where it can only be estimated from draws."""
+FEW = 6
+"""Names in the text of a posterior."""
 
 
-@dataclass(frozen=True, eq=False)
-class DrawnGraphs(GraphDistribution):
-    """A distribution on a list of graphs, each with its probability."""
-
-    graphs: UInt8[np.ndarray, "k m m"]
-    probability: Float[np.ndarray, " k"]
-
-    def sample(self, n: int, seed: int) -> UInt8[np.ndarray, "n m m"]:
-        """Independent draws from the list."""
-        rng = generator(seed, Stream.GRAPH_DRAWS)
-        return self.graphs[rng.choice(len(self.graphs), size=n, p=self.probability)]
-
-    def edge_probabilities(self) -> Float[np.ndarray, "m m"]:
-        """The weighted share of graphs with the edge."""
-        return np.einsum("k,kij->ij", self.probability, self.graphs.astype(float))
-
-    def log_probability(self, graphs: UInt8[np.ndarray, "S m m"]) -> Float[np.ndarray, " S"]:
-        """The log of the summed probability of equal graphs in the list."""
-        known: dict[bytes, float] = {}
-        for graph, p in zip(self.graphs, self.probability, strict=True):
-            known[graph.tobytes()] = known.get(graph.tobytes(), 0.0) + float(p)
-        with np.errstate(divide="ignore"):
-            return np.log([known.get(np.ascontiguousarray(g).tobytes(), 0.0) for g in graphs])
-
-
-@dataclass(frozen=True, eq=False)
-class RankedGraph:
-    """A graph, labelled by cause and effect, and its posterior probability."""
-
-    graph: pd.DataFrame
-    probability: float
-
-
-@dataclass(frozen=True, eq=False)
-class ClassProbabilities:
-    """How often an adjacency is directed, or left open, in the equivalence class of a draw.
-
-    Attributes
-    ----------
-    directed
-        P(i → j is compelled): the arrow is in every member of the draw's Markov class.
-    undirected
-        P(i — j is reversible): adjacent, with members of the class pointing either way.
-    most_probable
-        The CPDAG with the largest share of draws; an undirected i — j is 1 in both cells.
-    probability
-        That share.
-    """
-
-    directed: pd.DataFrame
-    undirected: pd.DataFrame
-    most_probable: pd.DataFrame
-    probability: float
-
-
-@dataclass(frozen=True, eq=False)
-class Posterior:
+@dataclass(frozen=True, eq=False, repr=False)
+class Posterior(Answers):
     """p(A | data, beliefs) over labelled causal graphs.
 
     Attributes
@@ -164,16 +92,16 @@ class Posterior:
 
     def edge_probabilities(self) -> pd.DataFrame:
         """P(cause → effect | data) for every ordered pair."""
-        return self._labelled(self.graphs.edge_probabilities())
+        return self.labelled(self.graphs.edge_probabilities())
 
     def adjacency_probabilities(self) -> pd.DataFrame:
         """P(i → j or j → i | data): the sum of both directions, which exclude each other."""
         edges = self.graphs.edge_probabilities()
-        return self._labelled(edges + edges.T)
+        return self.labelled(edges + edges.T)
 
     def ancestor_probabilities(self, n: int = DRAWS, seed: int = 0) -> pd.DataFrame:
         """P(a directed path leads from cause to effect | data), from n draws."""
-        return self._labelled(ancestors(self.sample(n, seed)).mean(axis=0))
+        return self.labelled(ancestors(self.sample(n, seed)).mean(axis=0))
 
     def top_graphs(self, k: int = 10, n: int = DRAWS, seed: int = 0) -> list[RankedGraph]:
         """Rank the k most probable of the graphs seen in n draws.
@@ -181,27 +109,72 @@ class Posterior:
         Their probabilities are exact where the posterior is, shares of the draws otherwise. A graph
         of probability p is missed by all draws with probability (1 − p)ⁿ.
         """
-        distinct, count = np.unique(self.sample(n, seed), axis=0, return_counts=True)
-        log_p = self.graphs.log_probability(distinct)
-        probability = count / n if log_p is None else np.exp(log_p)
-        best = np.argsort(-probability, kind="stable")[:k]
-        return [RankedGraph(self._labelled(distinct[b]), float(probability[b])) for b in best]
+        from svidag.posterior.ranking import top_graphs
 
-    def cpdag(self, n: int = DRAWS, seed: int = 0) -> ClassProbabilities:
-        """Summarise the Markov equivalence classes of n draws.
+        return top_graphs(self, k, n, seed)
 
-        Observational data cannot tell the members of a class apart, so an arrow counts as decided
-        only as far as it is directed here.
+    def cpdag(
+        self, n: int = DRAWS, seed: int = 0, *, observational: bool = False
+    ) -> ClassProbabilities:
+        """Summarise the equivalence classes of n draws.
+
+        A class holds the graphs that the data cannot tell apart whatever the form of the
+        mechanisms: Markov's, made smaller by interventions and hard knowledge. With
+        `observational` it is Markov's alone.
         """
-        classes = cpdags(self.sample(n, seed)).astype(bool)
-        both = classes & classes.swapaxes(1, 2)
-        distinct, count = np.unique(classes, axis=0, return_counts=True)
-        return ClassProbabilities(
-            directed=self._labelled((classes & ~both).mean(axis=0)),
-            undirected=self._labelled(both.mean(axis=0)),
-            most_probable=self._labelled(distinct[count.argmax()].astype(np.uint8)),
-            probability=float(count.max() / n),
-        )
+        from svidag.posterior.classes import class_probabilities
+
+        return class_probabilities(self, n, seed, observational=observational)
+
+    def decided(self, least: float = NEGLIGIBLE) -> pd.DataFrame:
+        """What is known of every pair of variables, the most surely connected first.
+
+        Above 0.95 a probability counts as sure, throughout svidag.
+
+        Parameters
+        ----------
+        least
+            Pairs connected with a smaller probability are left out.
+
+        Returns
+        -------
+        pandas.DataFrame
+            `cause` and `effect`, the more probable cause first; `connected`, P(either arrow);
+            `forward` and `backward`, P(cause → effect) and P(effect → cause); `compelled`, the
+            share of draws in whose equivalence class every graph has the arrow; `direction`:
+            ``"decided"``, ``"favoured"`` or ``"open"``, given that they are connected; `ground`,
+            what the direction rests on: independences with interventions and hard knowledge, or
+            the form of the mechanism (or beliefs) only; and `status` of the pair in all.
+
+        Examples
+        --------
+        >>> import svidag
+        >>> example = svidag.datasets.two_node("linear", n=500)
+        >>> posterior = svidag.exact.posterior(example.data)
+        >>> posterior.decided()["direction"].tolist()
+        ['open']
+        """
+        from svidag.posterior.decisions import decisions
+
+        return decisions(self).to_frame(least)
+
+    def markov_blanket(self, name: str, n: int = DRAWS, seed: int = 0) -> pd.DataFrame:
+        """Which variables shield one from all others: its causes, its effects, and their causes.
+
+        For each other variable the share of n draws in which it is in the blanket of `name`, and
+        as what: `cause`, `effect`, or `partner`, another cause of an effect of `name`.
+
+        Examples
+        --------
+        >>> import svidag
+        >>> example = svidag.datasets.synthetic(m=4, edges=3, n=200, seed=1)
+        >>> posterior = svidag.exact.posterior(example.data)
+        >>> list(posterior.markov_blanket("x1").columns)
+        ['in_blanket', 'cause', 'effect', 'partner']
+        """
+        from svidag.posterior.ranking import markov_blanket
+
+        return markov_blanket(self, self._index(name), n, seed)
 
     def top_classes(self, k: int = 10, n: int = DRAWS, seed: int = 0) -> list[RankedClass]:
         """Rank the k most probable Markov equivalence classes among those seen in n draws.
@@ -209,7 +182,7 @@ class Posterior:
         The probability of a class is summed over its members where the posterior knows theirs and
         they are few; elsewhere it is the share of draws. Each says which.
         """
-        from svidag.posterior.consensus import top_classes
+        from svidag.posterior.classes import top_classes
 
         return top_classes(self, k, n, seed)
 
@@ -287,87 +260,6 @@ class Posterior:
         terms = self._mechanisms().log_likelihood(self.sample(n, seed), values.values, seed)
         return logsumexp(terms, axis=0) - np.log(n)
 
-    def effect(
-        self,
-        cause: str,
-        effect: str,
-        change: Any = 1.0,
-        at: Any = None,
-        n: int = 1000,
-        seed: int = 0,
-        *,
-        holding: Any = None,
-        level: Any = 0.95,
-    ) -> svidag.effects.Effect:
-        """What moving the cause does to the mean of the effect, over graphs and parameters.
-
-        E[effect | do(cause = at + change)] − E[effect | do(cause = at)].
-
-        Parameters
-        ----------
-        cause, effect
-            Names of two variables.
-        change
-            By how much the cause is moved, in its units: those of the table, or of the transformed
-            column where the `Dataset` transforms it (a change of 1 in a log column is a factor e).
-        at
-            From where; by default from the mean of the rows in which it was not set from outside.
-            Of no concern to linear mechanisms.
-        n
-            Number of graphs drawn.
-        seed
-            The same seed gives the same draws.
-        holding
-            Other variables and the values at which they are held, which leaves the effect along
-            the paths that avoid them: ``{"mediator": 0.0}``.
-        level
-            Posterior probability of the reported interval.
-
-        Returns
-        -------
-        Effect
-            Mean, interval, the probability that no path leads from cause to effect, the
-            probability of each sign, and the spread due to graph and parameters.
-
-        Warns
-        -----
-        ExtrapolationWarning
-            If a variable is set to a value far outside those that were observed.
-
-        Examples
-        --------
-        >>> import svidag
-        >>> example = svidag.datasets.two_node("linear", n=500)
-        >>> prior = svidag.Prior(required=[("x1", "x2")])
-        >>> posterior = svidag.exact.posterior(example.data, prior=prior)
-        >>> round(posterior.effect("x1", "x2").mean, 1)
-        1.0
-        """
-        from svidag.effects import total_effect
-
-        return total_effect(
-            self, cause, effect, change=change, at=at, holding=holding, n=n, seed=seed, level=level
-        )
-
-    def do(self, values: Any, n: int = 1000, seed: int = 0) -> pd.DataFrame:
-        """Draw n rows of all variables while some are held at given values.
-
-        Graph and parameters are drawn anew for each row. Values are in the units of the table, or
-        of the transformed columns where the `Dataset` transforms them. Two calls with the same
-        seed follow the same units, so that their rows may be compared one by one. A value far
-        outside those that were observed gives an `ExtrapolationWarning`.
-
-        Examples
-        --------
-        >>> import svidag
-        >>> posterior = svidag.exact.posterior(svidag.datasets.two_node("linear", n=500).data)
-        >>> posterior.do({"x1": 2.0}, n=100).shape
-        (100, 2)
-        """
-        from svidag.effects import interventional
-
-        return interventional(self, values, n=n, seed=seed)
-
     def spread(self) -> pd.DataFrame:
         """The standard deviation of P(cause → effect) between the fits of a mixture.
 
@@ -380,69 +272,17 @@ class Posterior:
 
         if not isinstance(self.graphs, MixtureGraphs):
             raise ValueError("this posterior is of one fit; fit(..., bags=16) gives a mixture")
-        return self._labelled(self.graphs.spread())
+        return self.labelled(self.graphs.spread())
 
-    def sensitivity(self) -> Sensitivity:
-        """What becomes of sure arrows under other margins, mechanisms and resamples.
-
-        A fit with ``bags="auto"`` has tried that; for another one the probes are run now.
-
-        Examples
-        --------
-        >>> import svidag
-        >>> example = svidag.datasets.synthetic(m=4, edges=3, n=200, seed=1)
-        >>> posterior = svidag.fit(example.data, mechanism="linear", progress=False)
-        >>> bool(posterior.sensitivity().flipped.any())
-        False
-        """
-        if self.diagnostics is not None and self.diagnostics.sensitivity is not None:
-            return self.diagnostics.sensitivity
-        from svidag.methods.bagging import probe_posterior
-
-        return probe_posterior(self)
-
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write everything to one file, in one step; `svidag.load` reads it back.
-
-        The file holds the table too: share it as you would share the data.
-        """
-        from svidag.io import save
-
-        return save(self, path)
-
-    def to_networkx(
-        self, threshold: float | None = None, *, graph: pd.DataFrame | None = None
-    ) -> nx.DiGraph:
-        """The consensus graph, or all arrows above a threshold, with their probabilities.
-
-        The consensus is acyclic and its nodes are column names, as DoWhy wants them. A labelled
-        `graph`, for instance from `top_graphs`, takes its place.
-        """
-        from svidag.export import to_networkx
-
-        return to_networkx(self, threshold, graph=graph)
-
-    def to_pgmpy(self, graph: pd.DataFrame | None = None) -> Any:
-        """The consensus graph, or a given one, as a pgmpy ``DAG``; needs svidag[pgmpy]."""
-        from svidag.export import to_pgmpy
-
-        return to_pgmpy(self, graph)
-
-    def to_arviz(self, n: int = 1000, seed: int = 0) -> Any:
-        """n drawn graphs with prior and data, as ``InferenceData`` or, from ArviZ 1.0, a DataTree.
-
-        Draws are a dimension of their own and no chains, since no R-hat applies to them; needs
-        svidag[arviz].
-        """
-        from svidag.export import to_arviz
-
-        return to_arviz(self, n, seed)
-
-    def report(self, path: str | os.PathLike[str]) -> Path:
-        """Write one HTML file that shows all this and opens offline; its path is returned."""
-        from svidag.report import write
-
-        return write(self, path)
+    def __repr__(self) -> str:
+        m, facts = len(self.names), self.diagnostics
+        listed = ", ".join(self.names[:FEW]) + (", …" if m > FEW else "")
+        parts = [f"Posterior over graphs of {m} variables ({listed})"]
+        if facts is not None:
+            parts.append(f"{facts.method}, {facts.mechanism} mechanisms, {facts.status}")
+        if self.problem is not None:
+            parts.append(f"{self.problem.data.n_rows:,} rows")
+        return "; ".join(parts)
 
     def _mechanisms(self) -> ParameterDistribution:
         if self.mechanisms is None:
@@ -462,7 +302,8 @@ class Posterior:
         topological_order(graph)  # raises, naming a cycle
         return graph.astype(np.uint8)
 
-    def _labelled(self, matrix: np.ndarray) -> pd.DataFrame:
+    def labelled(self, matrix: np.ndarray) -> pd.DataFrame:
+        """A matrix [m, m] as a frame, causes in rows and effects in columns."""
         return pd.DataFrame(
             matrix,
             index=pd.Index(self.names, name="cause"),

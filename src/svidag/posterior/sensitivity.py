@@ -14,7 +14,10 @@ from jaxtyping import Bool, Float
 from svidag.posterior.fit_check import FitCheck
 
 SURE = 0.95
-"""Probability above which an arrow is sure."""
+"""Probability above which anything is sure, throughout: an arrow, a connection, a direction."""
+
+NEGLIGIBLE = 0.05
+"""Probability below which two variables count as not connected: its opposite is sure."""
 
 CONTRADICTED = 0.5
 """A probe contradicts a sure arrow if it gives its reverse, or its absence, more than this."""

@@ -15,7 +15,8 @@ from jaxtyping import Float, UInt8
 from svidag.graph import LimitError, log_linear_extensions
 from svidag.graph.extension import estimate_log_linear_extensions
 from svidag.posterior.diagnostics import Level, Reason, StructureWeights
-from svidag.posterior.posterior import DrawnGraphs, Posterior
+from svidag.posterior.distributions import DrawnGraphs
+from svidag.posterior.posterior import Posterior
 from svidag.run.streams import Stream, generator
 
 POOL = 10_000  # draws to reweight

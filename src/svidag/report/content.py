@@ -12,16 +12,18 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, UInt8
 
+from svidag.effects import Experiments
 from svidag.posterior import GraphDistribution, Posterior
+from svidag.posterior.decisions import Decisions, Direction, Pair, Status, decisions
 from svidag.report import sections
 from svidag.report.effects import Effects, effects
 from svidag.report.layout import Layout, layered
 from svidag.report.number_format import percent
-from svidag.report.pairs import Direction, Pair, Status, pairs
+from svidag.report.summary import mechanism_line
 from svidag.report.verdict import Verdict, judge
 
-NEGLIGIBLE = 0.02
-"""Pairs less surely connected than this are left out of the drawing and the table."""
+UNSEEN = 0.005
+"""Pairs less surely connected than this are left out of what the page's script knows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +33,7 @@ class Content:
     names: tuple[str, ...]
     verdict: Verdict
     edges: np.ndarray
-    pairs: tuple[Pair, ...]
+    decisions: Decisions
     layout: Layout
     graphs: tuple[sections.GraphEntry, ...]
     classes: tuple[sections.GraphEntry, ...]
@@ -43,12 +45,19 @@ class Content:
     charts: tuple[sections.Chart, ...]
     provenance: tuple[tuple[str, str], ...]
     interventions: bool
+    mechanism: str
     sensitivity: sections.ModelDependence | None = None
+    experiments: Experiments | None = None
+
+    @property
+    def pairs(self) -> tuple[Pair, ...]:
+        """All pairs, the most surely connected first."""
+        return self.decisions.pairs
 
     @property
     def shown_pairs(self) -> list[Pair]:
         """Pairs that are likely enough to be listed and drawn."""
-        return [pair for pair in self.pairs if pair.adjacent >= NEGLIGIBLE]
+        return self.decisions.shown()
 
     @property
     def order(self) -> list[int]:
@@ -58,7 +67,7 @@ class Content:
     @property
     def count(self) -> Counter[Status]:
         """How many pairs have each status."""
-        return Counter(pair.status for pair in self.pairs)
+        return self.decisions.count
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,12 +109,12 @@ def content(posterior: Posterior) -> Content:
     """Collect everything that the report shows; each quantity is computed once."""
     posterior = dataclasses.replace(posterior, graphs=CachedGraphs(posterior.graphs))
     edges = posterior.edge_probabilities().to_numpy()
-    problem, classes = posterior.problem, posterior.cpdag()
+    problem = posterior.problem
     return Content(
         names=tuple(name.encode("utf-8", "replace").decode() for name in posterior.names),
         verdict=judge(posterior),
         edges=edges,
-        pairs=tuple(pairs(posterior, classes)),
+        decisions=decisions(posterior),
         layout=layered(edges),
         graphs=tuple(sections.graphs(posterior)),
         classes=tuple(sections.classes(posterior)),
@@ -117,7 +126,9 @@ def content(posterior: Posterior) -> Content:
         charts=tuple(sections.charts(posterior)),
         provenance=tuple(sections.provenance(posterior)),
         interventions=problem is not None and bool(problem.data.intervened.any()),
+        mechanism=mechanism_line(posterior),
         sensitivity=sections.model_dependence(posterior),
+        experiments=sections.experiments(posterior),
     )
 
 
@@ -128,7 +139,7 @@ def drawing(content: Content) -> dict[str, Any]:
         "names": list(content.names),
         "places": [list(place) for place in content.layout.places],
         "size": list(content.layout.size),
-        "pairs": [_drawn(pair, content.layout) for pair in content.shown_pairs],
+        "pairs": [_drawn(pair, content.layout) for pair in content.decisions.shown(UNSEEN)],
         "views": [
             {"label": label, "title": title, "arrows": item.arrows, "links": item.links}
             for label, title, item in _views(content)

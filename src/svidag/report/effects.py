@@ -18,14 +18,16 @@ from svidag.effects import even_noise, observed_range
 from svidag.graph import ancestors
 from svidag.mechanisms.equations import Equations
 from svidag.mechanisms.linear_parameters import LinearEquations
-from svidag.posterior.posterior import DRAWS, Posterior
+from svidag.posterior import Posterior
+from svidag.posterior.distributions import DRAWS
 from svidag.run.streams import Stream, generator
 
 GRAPHS = 1000
 """Draws behind linear effects."""
 SIMULATED = 100
 """Draws behind effects that are simulated."""
-LEVEL = 0.9
+LEVEL = 0.95
+"""Probability of the intervals, as in `Posterior.effect`."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from svidag.posterior.text import probability
+
 HEAT_STEPS = 20
 """Steps of the colour scale."""
 
@@ -17,19 +19,15 @@ def heat(p: float) -> str:
     return f"h{round(min(1.0, max(0.0, p)) * HEAT_STEPS)}"
 
 
-def probability(p: float) -> str:
-    """A probability with two decimals that never claims more certainty than there is.
+def compact(p: float) -> str:
+    """A probability for a narrow cell, without the zero before the point.
 
     Examples
     --------
-    >>> probability(0.0), probability(0.004), probability(0.5), probability(0.998), probability(1.0)
+    >>> compact(0.0), compact(0.004), compact(0.5), compact(0.998), compact(1.0)
     ('0', '<.01', '.50', '>.99', '1')
     """
-    if p <= 0 or p >= 1 - 1e-12:
-        return "0" if p <= 0 else "1"
-    if p < 0.005:
-        return "<.01"
-    return ">.99" if p > 0.995 else f"{p:.2f}".removeprefix("0")
+    return probability(p).replace("0.", ".")
 
 
 def percent(p: float) -> str:

@@ -11,9 +11,10 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
+from svidag.posterior.text import probability
 from svidag.report.content import Content, drawing
 from svidag.report.effects import LEVEL
-from svidag.report.number_format import HEAT_STEPS, heat, percent, probability, short
+from svidag.report.number_format import HEAT_STEPS, compact, heat, percent, short
 
 SCRIPTS = ("graph.js", "focus.js", "tables.js", "effects.js", "main.js")
 STYLES = ("style.css",)
@@ -32,6 +33,7 @@ def render(content: Content) -> str:
     environment.filters |= {
         "percent": percent,
         "probability": probability,
+        "compact": compact,
         "heat": heat,
         "short": short,
     }

@@ -15,19 +15,24 @@ import pandas as pd
 from jaxtyping import Bool, Float
 
 from svidag import __version__
+from svidag.effects import Experiments
 from svidag.posterior import Posterior
-from svidag.posterior.mixture import MixtureDetails
+from svidag.posterior.distributions import DRAWS
+from svidag.posterior.mixture import MixtureDetails, MixtureParameters
 from svidag.problem import Problem
 from svidag.report.verdict import findings
 
 GRAPHS = 6
 """Most probable graphs listed."""
-CHANGES = 30
-"""Beliefs listed by how much the data changed them, beside all that were stated."""
 CONTRADICTION = 0.3
 """Change of an arrow's probability from which the data speak against a stated belief."""
 SPREADS = 20
 """Arrows listed by how far the fits of a mixture differ."""
+EXPERIMENTS = 16
+"""Simulated experiments for each variable."""
+FAMILY_GRAPHS, FAMILY_DRAWS, MOST_FAMILIES = 200, 20, 15_000
+"""Graphs in which parent sets are counted, how much more a drawn parameter costs than a closed
+form, and parent sets that are looked at for experiments at most: about ten seconds."""
 BINS = 24
 POINTS = 160
 """Points of a small line."""
@@ -102,7 +107,7 @@ class Change:
 
     cause: int
     effect: int
-    stated: float | None
+    stated: float
     prior: float
     posterior: float
 
@@ -114,8 +119,6 @@ class Change:
     @property
     def contradicts(self) -> bool:
         """Whether the data speak against a stated belief."""
-        if self.stated is None:
-            return False
         against = -self.change if self.stated > 0.5 else self.change
         return against > CONTRADICTION
 
@@ -131,7 +134,7 @@ class Beliefs:
 
 
 def beliefs(posterior: Posterior) -> Beliefs | None:
-    """Where belief and data disagree, the largest changes first; None without the problem."""
+    """What became of stated beliefs, the largest changes first; None if nothing was stated."""
     if posterior.problem is None:
         return None
     edges = posterior.problem.prior
@@ -142,16 +145,17 @@ def beliefs(posterior: Posterior) -> Beliefs | None:
         Change(
             i,
             j,
-            float(edges.belief[i, j]) if stated[i, j] else None,
+            float(edges.belief[i, j]),
             float(before[i, j]),
             float(after[i, j]),
         )
-        for i, j in _cells(edges.free)
+        for i, j in _cells(edges.free & stated)
     ]
     rows.sort(key=lambda row: -abs(row.change))
-    kept = [row for k, row in enumerate(rows) if k < CHANGES or row.stated is not None]
-    off_diagonal = ~np.eye(len(before), dtype=bool)
-    return Beliefs(tuple(kept), base, _cells(edges.required), _cells(~edges.allowed & off_diagonal))
+    excluded = _cells(~edges.allowed & ~np.eye(len(before), dtype=bool))
+    if not rows and not excluded and not edges.required.any():
+        return None
+    return Beliefs(tuple(rows), base, _cells(edges.required), excluded)
 
 
 def _stated(problem: Problem) -> tuple[Bool[np.ndarray, "m m"], float]:
@@ -317,6 +321,21 @@ def _spread(posterior: Posterior) -> tuple[tuple[int, int, float, float], ...]:
     most = np.argsort(-spread, axis=None, kind="stable")[:SPREADS]
     cells = [tuple(map(int, np.unravel_index(k, spread.shape))) for k in most]
     return tuple((i, j, float(edges[i, j]), float(spread[i, j])) for i, j in cells)
+
+
+def experiments(posterior: Posterior) -> Experiments | None:
+    """What setting each variable would tell about the graph; None where that takes long.
+
+    `svidag next RUN` and `Posterior.next_experiments` take their time, and answer more precisely.
+    """
+    if posterior.problem is None or posterior.mechanisms is None:
+        return None
+    m, drawn = len(posterior.names), posterior.mechanisms
+    graphs = posterior.sample(DRAWS)[:FAMILY_GRAPHS]
+    families = sum(len(np.unique(graphs[:, :, j], axis=0)) for j in range(m))
+    families *= len(drawn.components) if isinstance(drawn, MixtureParameters) else 1
+    work = families * m if posterior.mechanism == "linear" else FAMILY_DRAWS * families * m
+    return None if work > MOST_FAMILIES else posterior.next_experiments(n=EXPERIMENTS)
 
 
 def diagnostics(posterior: Posterior) -> list[tuple[str, str]]:

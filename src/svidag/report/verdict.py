@@ -100,13 +100,13 @@ def _choice(facts: Diagnostics) -> Iterator[Reason]:
     if margin is not None and margin < CLOSE_CALL:
         yield Reason(
             Level.CAREFUL,
-            f"Linear and {_alternative(facts)} mechanisms explain the data about equally well (a "
+            f"Linear and {alternative(facts)} mechanisms explain the data about equally well (a "
             f"difference of {margin:.1f} in log evidence); {facts.mechanism} was chosen. Try the "
             "other one too.",
         )
 
 
-def _alternative(facts: Diagnostics) -> str:
+def alternative(facts: Diagnostics) -> str:
     """What linear mechanisms were compared with."""
     if facts.mechanism != "linear":
         return facts.mechanism

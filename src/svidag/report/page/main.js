@@ -197,8 +197,8 @@ class Graph {
     this.input.threshold.disabled = this.view !== null;
     const parts = this.view
       ? [plural(edges.length - count(0), "arrow", "arrows"), plural(count(0), "link without direction", "links without direction")]
-      : [plural(count(DECIDED), "arrow decided", "arrows decided"), `${count(FAVOURED)} favoured`, `${count(0)} without direction`];
-    document.getElementById("count").textContent = `${plural(edges.length, "edge", "edges")} shown: ${parts.join(", ")}.`;
+      : [`${count(DECIDED)} with a decided direction`, `${count(FAVOURED)} with a favoured one`, `${count(0)} with an open one`];
+    document.getElementById("count").textContent = `${plural(edges.length, "connection", "connections")} shown: ${parts.join(", ")}.`;
     document.getElementById("all").hidden = this.focus === null;
     this.neighbours(edges);
   }

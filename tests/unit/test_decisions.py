@@ -1,4 +1,4 @@
-"""What counts as decided, favoured, adjacent and open, on distributions that are known."""
+"""What counts as decided, favoured, connected and open, on distributions that are known."""
 
 import numpy as np
 import pandas as pd
@@ -6,7 +6,7 @@ import pytest
 
 import svidag
 from svidag.posterior import DrawnGraphs, Posterior
-from svidag.report.pairs import Direction, Status, pairs
+from svidag.posterior.decisions import Direction, Ground, Status, decisions
 
 NAMES = ("a", "b", "c")
 
@@ -20,7 +20,7 @@ def graph(*edges):
 
 def found(graphs, weights):
     posterior = Posterior(NAMES, DrawnGraphs(np.stack(graphs), np.array(weights)))
-    listed = pairs(posterior, posterior.cpdag())
+    listed = decisions(posterior).pairs
     assert len(listed) == 3
     return {frozenset((pair.cause, pair.effect)): pair for pair in listed}
 
@@ -39,7 +39,7 @@ def test_a_chain_is_at_most_favoured():
     assert one_way[frozenset((0, 2))].status is Status.ABSENT
     both = found([graph((0, 1), (1, 2)), graph((1, 0), (2, 1))], [0.5, 0.5])
     pair = both[frozenset((0, 1))]
-    assert pair.status is Status.ADJACENT
+    assert pair.status is Status.CONNECTED
     assert pair.direction is Direction.OPEN
     assert pair.adjacent == pytest.approx(1.0)
 
@@ -60,12 +60,12 @@ def line():
 
 
 def only(posterior):
-    (pair,) = pairs(posterior, posterior.cpdag())
+    (pair,) = decisions(posterior).pairs
     return pair
 
 
 def test_two_variables_stay_open_without_knowledge(line):
-    assert only(svidag.exact.posterior(line)).status is Status.ADJACENT
+    assert only(svidag.exact.posterior(line)).status is Status.CONNECTED
 
 
 @pytest.mark.parametrize("knowledge", [{"required": [("a", "b")]}, {"forbidden": [("b", "a")]}])
@@ -95,7 +95,7 @@ def test_what_follows_from_an_intervention_is_decided_too():
     mask[300:, 0] = True  # tells a → b; then b → c, since a — b — c is no collider
     frame, prior = pd.DataFrame({"a": a, "b": b, "c": c}), svidag.Prior(p=0.02)
     posterior = svidag.exact.posterior(frame, interventions=mask, prior=prior)
-    found = {(p.cause, p.effect): p for p in pairs(posterior, posterior.cpdag())}
+    found = {(p.cause, p.effect): p for p in decisions(posterior).pairs}
     assert found[0, 1].basis == "interventions"
     assert found[1, 2].status is Status.DECIDED
     assert found[1, 2].basis == "what follows from decided arrows"
@@ -106,3 +106,46 @@ def test_a_belief_favours_and_does_not_decide(line):
     pair = only(svidag.exact.posterior(line, prior=svidag.Prior(beliefs=beliefs)))
     assert (pair.cause, pair.effect, pair.status) == (0, 1, Status.FAVOURED)
     assert "beliefs" in pair.basis
+    assert pair.ground is Ground.BELIEFS
+
+
+def test_the_form_of_the_mechanism_favours_and_does_not_decide():
+    rng = np.random.default_rng(3)
+    a = rng.exponential(size=400)
+    frame = pd.DataFrame({"a": a, "b": a + rng.exponential(size=400)})
+    posterior = svidag.exact.posterior(frame, mechanism="flexible")
+    pair = only(posterior)
+    assert (pair.cause, pair.effect, pair.status) == (0, 1, Status.FAVOURED)
+    assert pair.ground is Ground.FORM
+    assert posterior.cpdag().directed.loc["a", "b"] == 0
+
+
+def test_an_arrow_is_decided_or_favoured_only_if_it_is_sure():
+    """0.96 · 0.96 is below 0.95: connected and directed, each surely, is not a sure arrow."""
+    both = [graph((0, 1), (1, 2)), graph((1, 0), (1, 2)), graph((1, 2))]
+    pair = found(both, [0.92, 0.04, 0.04])[frozenset((0, 1))]
+    assert pair.connected > 0.95
+    assert pair.direction is Direction.FAVOURED
+    assert pair.status is Status.CONNECTED
+    sure = found(both, [0.96, 0.02, 0.02])[frozenset((0, 1))]
+    assert sure.status is Status.FAVOURED
+
+
+def test_interventions_and_knowledge_count_in_the_classes_too(line):
+    plain = svidag.exact.posterior(line)
+    told = svidag.exact.posterior(line, prior=svidag.Prior(forbidden=[("b", "a")]))
+    assert plain.cpdag().directed.loc["a", "b"] == 0
+    assert told.cpdag().directed.loc["a", "b"] == 1
+    assert told.cpdag(observational=True).directed.loc["a", "b"] == 0
+    assert told.cpdag(observational=True).undirected.loc["a", "b"] == 1
+
+
+def test_the_frame_has_a_ground_for_each_pair_and_no_hardly_connected_one():
+    posterior = Posterior(
+        NAMES, DrawnGraphs(np.stack([graph((0, 2), (1, 2)), graph((0, 1))]), np.array([0.97, 0.03]))
+    )
+    frame = posterior.decided()
+    assert list(zip(frame["cause"], frame["effect"], strict=True)) == [("a", "c"), ("b", "c")]
+    assert set(frame["ground"]) == {str(Ground.INDEPENDENCES)}
+    assert set(frame["status"]) == {"decided arrow"}
+    assert len(posterior.decided(least=0.0)) == 3

@@ -1,0 +1,54 @@
+"""How the graphs of a posterior are known: exactly, by sampling, or as a list."""
+
+from __future__ import annotations
+
+import abc
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, UInt8
+
+from svidag.run.streams import Stream, generator
+
+DRAWS = 2000  # draws behind a summary that has no closed form: standard error at most 0.011
+
+
+class GraphDistribution(abc.ABC):
+    """A distribution over DAGs with m nodes."""
+
+    @abc.abstractmethod
+    def sample(self, n: int, seed: int) -> UInt8[np.ndarray, "n m m"]:
+        """Independent draws of A."""
+
+    @abc.abstractmethod
+    def edge_probabilities(self) -> Float[np.ndarray, "m m"]:
+        """P(i → j)."""
+
+    @abc.abstractmethod
+    def log_probability(self, graphs: UInt8[np.ndarray, "S m m"]) -> Float[np.ndarray, " S"] | None:
+        """log P(A) of given graphs; None where it can only be estimated from draws."""
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnGraphs(GraphDistribution):
+    """A distribution on a list of graphs, each with its probability."""
+
+    graphs: UInt8[np.ndarray, "k m m"]
+    probability: Float[np.ndarray, " k"]
+
+    def sample(self, n: int, seed: int) -> UInt8[np.ndarray, "n m m"]:
+        """Independent draws from the list."""
+        rng = generator(seed, Stream.GRAPH_DRAWS)
+        return self.graphs[rng.choice(len(self.graphs), size=n, p=self.probability)]
+
+    def edge_probabilities(self) -> Float[np.ndarray, "m m"]:
+        """The weighted share of graphs with the edge."""
+        return np.einsum("k,kij->ij", self.probability, self.graphs.astype(float))
+
+    def log_probability(self, graphs: UInt8[np.ndarray, "S m m"]) -> Float[np.ndarray, " S"]:
+        """The log of the summed probability of equal graphs in the list."""
+        known: dict[bytes, float] = {}
+        for graph, p in zip(self.graphs, self.probability, strict=True):
+            known[graph.tobytes()] = known.get(graph.tobytes(), 0.0) + float(p)
+        with np.errstate(divide="ignore"):
+            return np.log([known.get(np.ascontiguousarray(g).tobytes(), 0.0) for g in graphs])
