@@ -9,17 +9,23 @@ from typing import Any
 import numpy as np
 
 from svidag.methods.base import Method
-from svidag.methods.mixing import FitBatch, mix
+from svidag.methods.mixing import FitBatch, mix, slimmed
 from svidag.methods.probing import (
     FITS,
     check_and_probe,
-    mixed_specifications,
+    contradicting,
     probe_all,
     rows_of_a_bag,
 )
 from svidag.methods.registry import METHODS
 from svidag.methods.single import fit_problem
-from svidag.methods.specifications import MECHANISMS, specifications
+from svidag.methods.specifications import (
+    MECHANISMS,
+    RAW,
+    PlannedFit,
+    Specification,
+    specifications,
+)
 from svidag.posterior import Posterior
 from svidag.posterior.diagnostics import Level, Reason
 from svidag.posterior.sensitivity import Sensitivity
@@ -141,14 +147,30 @@ def fit_automatically(
     posterior = first
     if found.doubtful and not batch.deadline.passed():
         found = dataclasses.replace(found, mixed=True)
-        n = batch.problem.data.n_rows
-        rows = rows_of_a_bag(found, n) if bag_rows is None else min(bag_rows, n)
-        planned = batch.plan_bags(mixed_specifications(found, first.mechanism), FITS, rows)
-        fits = batch.fit(planned, done.fits, done.keep, "fit of the mixture")
+        if found.check is not None and not found.check.passed:
+            n = batch.problem.data.n_rows
+            rows = rows_of_a_bag(found.check, n) if bag_rows is None else min(bag_rows, n)
+            planned = batch.plan_bags(specifications(batch.method, "auto"), FITS, rows)
+            fits = batch.fit(planned, done.fits, done.keep, "fit of the mixture")
+        else:
+            planned, fits = _with_probes(batch, first, found, done)
         because = f", because {found.reason}"
         posterior = mix(batch, planned, fits, identity=identity, seconds=0.0, because=because)
     done.checkpoint.write()
     return _with_sensitivity(posterior, found, time.perf_counter() - started)
+
+
+def _with_probes(
+    batch: FitBatch, first: Posterior, found: Sensitivity, done: MixtureCheckpoint
+) -> tuple[list[PlannedFit], dict[int, Posterior]]:
+    """The fit of all rows and the probes that contradict it: the parts of an equal mixture."""
+    assert first.mechanism is not None
+    everything = np.arange(batch.problem.data.n_rows)
+    whole = PlannedFit(Specification(RAW, first.mechanism), everything, batch.seed)
+    flips = np.flatnonzero(found.contradicted.any(axis=(1, 2)))
+    planned = [whole, *(probe.planned for probe in contradicting(found, batch, first))]
+    fits = [slimmed(first, batch.seed), *(done.probes[int(k)] for k in flips)]
+    return planned, dict(enumerate(fits))
 
 
 def _with_sensitivity(posterior: Posterior, found: Sensitivity, seconds: float) -> Posterior:

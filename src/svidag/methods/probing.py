@@ -17,7 +17,7 @@ from jaxtyping import UInt8
 from svidag.methods.base import Method
 from svidag.methods.mechanism_choice import flexible_mechanism
 from svidag.methods.mixing import FitBatch
-from svidag.methods.specifications import MARGINS, MECHANISMS, RANK, RAW, PlannedFit, Specification
+from svidag.methods.specifications import MECHANISMS, RANK, RAW, PlannedFit, Specification
 from svidag.posterior import Posterior
 from svidag.posterior.fit_check import FitCheck, check_fit
 from svidag.posterior.sensitivity import Sensitivity
@@ -34,9 +34,6 @@ DECISIVE = 60.0
 """Log evidence by which a fit that passes its check must explain more than a probe, on the rows of
 the probe, for the probe's contradictions not to count. The check overlooks a misfit of about 20 in
 a pair of variables, however many rows there are: less than a few times that decides nothing."""
-
-ROWS = 200.0
-"""Rows of each fit where all sure arrows flip; where a share s of them does, it is this over s."""
 
 MISFIT_ROWS = 50.0
 """Rows of each fit where the check fails: this over the excess of dependence between residuals."""
@@ -160,47 +157,25 @@ def _cheaper(method: Method) -> Method:
     return method if units is None else method.with_values({"units": max(1, units // 2)})
 
 
-def mixed_specifications(found: Sensitivity, mechanism: str) -> tuple[Specification, ...]:
-    """What the mixture varies beside the rows.
-
-    Margins and mechanisms, if the fit does not explain the table; else what makes arrows flip.
-
-    Examples
-    --------
-    >>> fit, probe = np.zeros((2, 2)), np.zeros((2, 2))
-    >>> fit[0, 1], probe[1, 0] = 0.99, 0.8
-    >>> found = Sensitivity(("a", "b"), fit, ("margins",), ("ranks",), probe[None])
-    >>> [str(one) for one in mixed_specifications(found, "linear")]
-    ['raw margins, linear', 'rank-Gaussian margins, linear']
-    """
-    causes = set(found.causes)
-    failed = found.check is not None and not found.check.passed
-    margins = MARGINS if failed or causes & {"margins", "mechanism"} else (RAW,)
-    both = failed or "mechanism" in causes
-    mechanisms = MECHANISMS[:2] if both else (mechanism,)
-    return tuple(Specification(m, f) for f in mechanisms for m in margins)
+def contradicting(found: Sensitivity, batch: FitBatch, first: Posterior) -> list[Probe]:
+    """The probes that contradict sure arrows, in the order in which they were run."""
+    asked = [one for one in plan_probes(batch, first) if one.change in found.changes]
+    flips = np.flatnonzero(found.contradicted.any(axis=(1, 2)))
+    return [asked[k] for k in flips]
 
 
-def rows_of_a_bag(found: Sensitivity, n: int) -> int:
-    """How many rows each fit of the mixture sees, within FEWEST and MOST.
+def rows_of_a_bag(check: FitCheck, n: int) -> int:
+    """How many rows each fit of the mixture sees where a fit of all fails its check.
 
     Log evidence is proportional to rows, that of a misfit as well as that of an effect. So evidence
     must shrink until what the misfit says is no longer sure: to 50/δ rows where the residuals of
-    two variables depend on each other by δ, and to 200/s rows where a share s of what N rows make
-    sure is otherwise under another model. Rows that are like their neighbours count for less.
+    two variables depend on each other by δ, within FEWEST and MOST. Rows that are like their
+    neighbours count for less.
 
     Examples
     --------
-    >>> fit, probe = np.zeros((2, 2)), np.zeros((2, 2))
-    >>> fit[0, 1], probe[1, 0] = 0.99, 0.8
-    >>> rows_of_a_bag(Sensitivity(("a", "b"), fit, ("margins",), ("ranks",), probe[None]), 1000)
-    200
+    >>> rows_of_a_bag(FitCheck(1e-6, ("a", "b"), 0.2, 1.0, 0.0), 1000)
+    250
     """
-    rows, check = float(MOST), found.check
-    if found.flipped.any():
-        rows = ROWS * found.sure / found.contradicted.sum(axis=(1, 2)).max()
-    if check is not None and not check.explained:
-        rows = min(rows, MISFIT_ROWS / max(check.excess, 1e-9))
-    if check is not None:
-        rows = min(rows, check.effective_rows(n))
-    return int(min(n, np.clip(round(rows), FEWEST, MOST)))
+    rows = float(MOST) if check.explained else MISFIT_ROWS / max(check.excess, 1e-9)
+    return int(min(n, np.clip(round(min(rows, check.effective_rows(n))), FEWEST, MOST)))
