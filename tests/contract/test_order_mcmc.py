@@ -229,6 +229,6 @@ def test_auto_chooses_by_evidence_and_says_by_how_much(kind, expected):
     example = svidag.datasets.synthetic(m=4, edges=4, n=1000, kind=kind, seed=3)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = fit(example.data, mechanism="auto", units=40)
+        found = fit(example.data, mechanism="auto", bags=None, units=40)
     assert found.mechanism == expected
     assert found.diagnostics.mechanism_margin > 0

@@ -22,7 +22,9 @@ class Record:
     @property
     def edges(self):
         apart = 0.0 if self.length >= self.agree_from else 1.0
-        return np.array([[[0.0]], [[apart]]])
+        found = np.zeros((2, 2, 2))
+        found[1, 0, 1] = apart
+        return found
 
     @property
     def log_evidence(self):

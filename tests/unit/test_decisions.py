@@ -41,7 +41,7 @@ def test_a_chain_is_at_most_favoured():
     pair = both[frozenset((0, 1))]
     assert pair.status is Status.CONNECTED
     assert pair.direction is Direction.OPEN
-    assert pair.adjacent == pytest.approx(1.0)
+    assert pair.connected == pytest.approx(1.0)
 
 
 def test_a_doubtful_collider_is_open_but_its_direction_is_not():
