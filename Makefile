@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo check test lint format bench docs chromium clean
+.PHONY: demo check test recompile lint format bench docs chromium clean
 
 # What a fit needs and no more.
 demo: $(VENV)/.fit
@@ -14,12 +14,17 @@ demo: $(VENV)/.fit
 	@echo "To type 'svidag' alone:   source $(BIN)/activate"
 
 # Under two minutes on two cores: style, types, layers, and the tests that are not marked slow.
-check: lint
+check: lint recompile
 	$(BIN)/pytest -n auto -q -m 'not slow' tests/laws tests/unit
 
 # Under 15 minutes on two cores: everything.
-test: lint chromium
+test: lint recompile chromium
 	$(BIN)/pytest -n auto --durations=25
+
+# numba keeps compiled functions beside their source and notices changes of that one file only, not
+# of another that it calls: what is older than the newest source goes.
+recompile:
+	@find src -name '*.nb[ic]' ! -newer "$$(ls -t $$(find src -name '*.py') | head -n 1)" -delete
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
