@@ -9,7 +9,7 @@ from svidag.mechanisms.flexible import FlexibleMechanism
 from svidag.mechanisms.flexible_parameters import FlexibleParameters
 from svidag.mechanisms.linear import LinearGaussian
 from svidag.mechanisms.linear_parameters import LinearParameters
-from svidag.mechanisms.residual_density import TiltedDensity
+from svidag.mechanisms.residual_density import COEFFICIENTS, TiltedDensity
 
 pytestmark = pytest.mark.slow  # compiles flexible fits
 
@@ -44,7 +44,7 @@ def test_parameters_have_their_shapes_and_repeat_with_the_seed():
     shapes = {name: found.shape for name, found in first.items()}
     assert shapes["weights"] == (5, 3, 3)
     assert shapes["hidden"] == (5, 3, 20 + 2 * 6)
-    assert shapes["beta"] == (5, 3, 10)
+    assert shapes["beta"] == (5, 3, COEFFICIENTS)
     for name, found in first.items():
         np.testing.assert_array_equal(found, again[name])
 
