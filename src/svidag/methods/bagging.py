@@ -12,6 +12,7 @@ from svidag.methods.base import Method
 from svidag.methods.mixing import FitBatch, mix, slimmed
 from svidag.methods.probing import (
     FITS,
+    MOST_VARIABLES,
     check_and_probe,
     contradicting,
     probe_all,
@@ -150,7 +151,9 @@ def fit_automatically(
         if found.check is not None and not found.check.passed:
             n = batch.problem.data.n_rows
             rows = rows_of_a_bag(found.check, n) if bag_rows is None else min(bag_rows, n)
-            planned = batch.plan_bags(specifications(batch.method, "auto"), FITS, rows)
+            few = batch.problem.data.m <= MOST_VARIABLES
+            choices = specifications(batch.method, "auto" if few else MECHANISMS[0])
+            planned = batch.plan_bags(choices, FITS, rows)
             fits = batch.fit(planned, done.fits, done.keep, "fit of the mixture")
         else:
             planned, fits = _with_probes(batch, first, found, done)

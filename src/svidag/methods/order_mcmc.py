@@ -35,7 +35,7 @@ MOST_NETWORK = 25_000_000
 MOST_SUMMED = 8
 """Variables up to which flexible mechanisms are; beyond, searches fit fewer families."""
 
-MOST_FLEXIBLE, MOST_CELLS = 60, 60_000
+MOST_FLEXIBLE, MOST_CELLS = 30, 60_000
 """Variables, and rows times variables, up to which ``"auto"`` considers flexible mechanisms."""
 
 EXACT = Reason(
