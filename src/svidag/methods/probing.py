@@ -39,8 +39,8 @@ MISFIT_ROWS = 50.0
 """Rows of each fit where the check fails: this over the excess of dependence between residuals."""
 
 MOST_VARIABLES = 30
-"""Variables up to which fits of a mixture take flexible mechanisms in turn; with more of them, which
-may be collinear, sixteen such fits take many minutes, and all fits are linear."""
+"""Variables up to which fits of a mixture take flexible mechanisms in turn; with more of them,
+which may be collinear, sixteen such fits take many minutes, and all fits are linear."""
 
 FEWEST, MOST = 200, 500
 """Rows of each fit at least and at most: sixteen larger ones would take many times the fit."""
