@@ -19,7 +19,6 @@ from svidag.methods.probing import (
     rows_of_a_bag,
 )
 from svidag.methods.registry import METHODS
-from svidag.methods.single import fit_problem
 from svidag.methods.specifications import (
     MECHANISMS,
     RAW,
@@ -127,19 +126,7 @@ def fit_automatically(
     started = time.perf_counter()
     first = done.first
     if first is None:
-        first = fit_problem(
-            batch.problem,
-            batch.method,
-            mechanism="auto",
-            graph_weights=batch.graph_weights,
-            coarsen=batch.coarsen,
-            seed=batch.seed,
-            report=batch.report,
-            deadline=batch.deadline,
-            checkpoint=done.checkpoint,
-            saved=saved,
-            identity=identity,
-        )
+        first = batch.fit_table("auto", done.checkpoint, saved, identity)
         done.first = dataclasses.replace(first, problem=None)
         done.keep()
     first = dataclasses.replace(first, problem=batch.problem)
