@@ -50,10 +50,8 @@ class ProblemWithTables:
         self.mechanism = Integrated("linear", model, None)
         self.schedule = method._schedule(self.problem, usual)
         growth = method._growth(self.problem, self.mechanism, self.schedule, usual)
-        self.sampling = method._Sampling(
-            self.problem, self.run(), self.mechanism, self.schedule, growth
-        )
-        self.grower = method._grower(self.sampling)
+        self.task = method._Task(self.problem, self.run(), self.mechanism, self.schedule, growth)
+        self.grower = method._grower(self.task)
         self.halves = grow_halves(self.grower, report=silent, keep=silent)
         self.made = join_halves(self.grower, self.halves)
 
@@ -69,12 +67,12 @@ class ProblemWithTables:
         left = sets.chosen(np.flatnonzero(~has))
         assert 0 < len(left) < len(sets)
         drawn = np.concatenate([half.drawn for half in self.halves])
-        tables, _ = self.grower.tables(left, shares(left, drawn))
-        return dataclasses.replace(self.made, sets=left, tables=tables)
+        scores, _ = self.grower.tables(left, shares(left, drawn))
+        return dataclasses.replace(self.made, sets=left, scores=scores)
 
     def chains(self, made):
         starts = chain_starts(made.starts, self.schedule.chains)
-        return run_chains(made.tables, self.problem.prior, self.schedule, seed=0, starts=starts)
+        return run_chains(made.scores, self.problem.prior, self.schedule, seed=0, starts=starts)
 
     def error(self, edges):
         return np.abs(edges - self.exact).max()
@@ -87,7 +85,7 @@ class ProblemWithTables:
     def outcome(self, made, chains):
         """Status and verdict of tables and chains."""
         details = method._diagnostics(made, chains)
-        status = method._status(self.sampling, details, chains)
+        status = method._status(self.task, details, chains)
         reasons = [*method.judge_chains(details, status), *method.judge_search(details)]
         return status, self.judged(reasons)
 
@@ -105,26 +103,26 @@ def test_complete_tables_are_left_alone_and_trusted():
     case = grown()
     chains = case.chains(case.made)
     assert case.error(chains.edges.mean(axis=0)) <= 0.05
-    looked, more = search_outside_tables(case.grower, case.made, chains, silent)
+    checked, more = search_outside_tables(case.grower, case.made, chains, silent)
     assert more is None
-    assert looked.growth_ended
-    assert looked.searches_agree
-    assert looked.outside <= 0.05
-    assert case.outcome(looked, chains) == (Status.CONVERGED, Level.TRUST)
+    assert checked.growth_ended
+    assert checked.searches_agree
+    assert checked.outside <= 0.05
+    assert case.outcome(checked, chains) == (Status.CONVERGED, Level.TRUST)
 
 
 def test_where_all_parent_sets_fit_tables_hold_all_of_them():
     case = grown()
     made = list_all_sets(case.grower, silent)
     assert made is not None
-    assert holds_all(made.tables, case.problem.prior)
-    assert len(made.tables.masks) == 8 * 2**7
-    assert not holds_all(case.without(*case.strong[0]).tables, case.problem.prior)
+    assert holds_all(made.scores, case.problem.prior)
+    assert len(made.scores.masks) == 8 * 2**7
+    assert not holds_all(case.without(*case.strong[0]).scores, case.problem.prior)
     chains = case.chains(made)
     assert case.error(chains.edges.mean(axis=0)) <= 0.05
-    looked, more = search_outside_tables(case.grower, made, chains, silent)
+    checked, more = search_outside_tables(case.grower, made, chains, silent)
     assert more is None
-    assert case.outcome(looked, chains) == (Status.CONVERGED, Level.TRUST)
+    assert case.outcome(checked, chains) == (Status.CONVERGED, Level.TRUST)
 
 
 def test_better_orders_than_those_of_the_chains_are_noticed():
@@ -132,9 +130,9 @@ def test_better_orders_than_those_of_the_chains_are_noticed():
     made = list_all_sets(case.grower, silent)
     chains = case.chains(made)
     worse = dataclasses.replace(chains, log_evidence=chains.log_evidence - 50.0)
-    looked, more = search_outside_tables(case.grower, made, worse, silent)
+    checked, more = search_outside_tables(case.grower, made, worse, silent)
     assert more is not None
-    assert not looked.searches_agree
+    assert not checked.searches_agree
 
 
 def test_tables_of_all_sets_obey_hard_knowledge():
@@ -156,35 +154,35 @@ def test_a_true_parent_taken_out_by_hand_is_noticed_and_not_trusted(which):
     cut = case.without(*case.strong[which])
     chains = case.chains(cut)
     assert case.error(chains.edges.mean(axis=0)) > 0.5
-    looked, more = search_outside_tables(case.grower, cut, chains, silent)
+    checked, more = search_outside_tables(case.grower, cut, chains, silent)
     assert more is not None
-    status, level = case.outcome(looked, chains)
+    status, level = case.outcome(checked, chains)
     assert status is not Status.CONVERGED
     assert level is Level.NOT
     repaired = case.chains(more)
     assert case.error(repaired.edges.mean(axis=0)) <= 0.05
 
 
-def fitted(monkeypatch, which, looks, deadline=None):
+def fitted(monkeypatch, which, searches, deadline=None):
     """A fit that begins with a true parent taken out."""
     case = grown()
     cut = case.without(*case.strong[which])
-    monkeypatch.setattr(method, "_tabulate", lambda sampling, grower: cut)
-    monkeypatch.setattr(method, "LOOKS", looks)
+    monkeypatch.setattr(method, "_tabulate", lambda task, grower: cut)
+    monkeypatch.setattr(method, "MAX_FRESH_SEARCHES", searches)
     usual = OrderMCMC()
     found = method.sample_orders(case.problem, case.run(deadline), case.mechanism, usual, usual)
     return found, case.error(found.graphs.edge_probabilities()), case.judged(found.reasons)
 
 
 def test_a_fit_that_may_not_repair_says_so(monkeypatch):
-    found, error, level = fitted(monkeypatch, 0, looks=1)
+    found, error, level = fitted(monkeypatch, 0, searches=1)
     assert error > 0.5
     assert found.status in (Status.INCOMPLETE, Status.BUDGET)  # chains may agree or not
     assert level is Level.NOT
 
 
 def test_a_fit_that_may_repair_does(monkeypatch):
-    found, error, level = fitted(monkeypatch, 0, looks=method.LOOKS)
+    found, error, level = fitted(monkeypatch, 0, searches=method.MAX_FRESH_SEARCHES)
     assert error <= 0.05
     assert found.status is Status.CONVERGED
     assert found.details.searched_again > 1
@@ -206,15 +204,17 @@ def test_a_repair_that_nobody_could_check_is_not_trusted(monkeypatch):
         case.begun += 1
         return run_chains(*given, resumed=resumed, **{**named, "stop": None})
 
-    def look(grower, made, chains, report):
-        looked, more = search_outside_tables(case.grower, made, chains, report)
+    def search(grower, made, chains, report):
+        checked, more = search_outside_tables(case.grower, made, chains, report)
         # As if only the round after the chains had found something, and no fresh search.
         told = {"outside": 0.0, "search_gaps": case.made.search_gaps}
-        return dataclasses.replace(looked, **told), dataclasses.replace(more, **told)
+        return dataclasses.replace(checked, **told), dataclasses.replace(more, **told)
 
     monkeypatch.setattr(method, "run_chains", counted)
-    monkeypatch.setattr(method, "search_outside_tables", look)
-    found, error, level = fitted(monkeypatch, 0, looks=method.LOOKS, deadline=Passing())
+    monkeypatch.setattr(method, "search_outside_tables", search)
+    found, error, level = fitted(
+        monkeypatch, 0, searches=method.MAX_FRESH_SEARCHES, deadline=Passing()
+    )
     assert case.begun == 2
     assert error <= 0.05  # it went well, but that is luck
     assert found.status is Status.TIME

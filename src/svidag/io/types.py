@@ -65,7 +65,7 @@ TYPES: Mapping[str, str] = types.MappingProxyType(
         "sensitivity": "svidag.posterior.sensitivity:Sensitivity",
         "fit check": "svidag.posterior.fit_check:FitCheck",
         "mixture diagnostics": "svidag.posterior.mixture:MixtureDetails",
-        "search diagnostics": "svidag.methods.order_sampling:SearchDiagnostics",
+        "search diagnostics": "svidag.methods.search_diagnostics:SearchDiagnostics",
         "guide diagnostics": "svidag.methods.svi_dag:GuideDiagnostics",
         "gradient diagnostics": "svidag.methods.svi_dag_published:GradientDiagnostics",
         # Unfinished fits.

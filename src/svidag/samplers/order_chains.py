@@ -52,7 +52,7 @@ class Schedule:
         Sweeps thrown away.
     orders
         Orders kept from each chain at most: the budget.
-    look
+    check_every
         Orders kept from each chain between two checks whether the chains may end.
     thin
         Sweeps from one kept order to the next.
@@ -70,14 +70,14 @@ class Schedule:
     flattest: float = 0.1
     burn_in: int = 200
     orders: int = 1000
-    look: int = 100
+    check_every: int = 100
     thin: int = 10
     stopping_rule: Agreement = field(default_factory=Agreement)
     moves: str = "relocation"
     power: float = 1.0
 
     def __post_init__(self) -> None:
-        for name in ("chains", "levels", "orders", "look", "thin"):
+        for name in ("chains", "levels", "orders", "check_every", "thin"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1; got {getattr(self, name)}")
         if not 0 < self.flattest <= 1:
@@ -313,7 +313,8 @@ class _Ladder:
         """What the next segment of every chain collects."""
         s, kept = self._schedule, chains.length
         self._done[:] = s.burn_in + chains.sweeps
-        return self._parallel(chains, (1 + kept // s.look,), min(s.look, s.orders - kept))
+        steps = min(s.check_every, s.orders - kept)
+        return self._parallel(chains, (1 + kept // s.check_every,), steps)
 
     def _parallel(self, chains: OrderChains, number: tuple[int, ...], steps: int) -> OrderChains:
         """Every chain `steps` orders further, as many chains at once as there are cores."""

@@ -39,8 +39,8 @@ class ParentSetTables:
 
     Attributes
     ----------
-    tables
-        The tables.
+    scores
+        The weights of the parent sets, by node.
     sets
         All scored parent sets, from which the tables were made.
     starts
@@ -63,7 +63,7 @@ class ParentSetTables:
         Searches after the chains.
     """
 
-    tables: ScoreTables
+    scores: ScoreTables
     sets: ParentSets
     starts: Int[np.ndarray, "K m"]
     rounds: tuple[Round, ...]
@@ -110,9 +110,9 @@ def join_halves(grower: Grower, halves: list[Half]) -> ParentSetTables:
     sets = halves[0].sets.joined(halves[1].sets)
     weights = [_log_evidence(grower, sets, half).mean() for half in halves]
     drawn = np.concatenate([half.visited for half in halves])
-    tables, left_out = grower.tables(sets, shares(sets, drawn))
+    scores, left_out = grower.tables(sets, shares(sets, drawn))
     return ParentSetTables(
-        tables,
+        scores,
         sets,
         np.concatenate([half.orders[:, -1] for half in halves]),
         tuple(done for half in halves for done in half.rounds),
@@ -129,16 +129,16 @@ def list_all_sets(grower: Grower, report: Report) -> ParentSetTables | None:
     Chains begin at a good order from each half and, so that their agreement means more, at a
     random one.
     """
-    tables = collections.all_tables(grower.exactly)
-    if tables is None:
+    scores = collections.all_tables(grower.exactly)
+    if scores is None:
         return None
     halves = grower.search(range(HALVES), grower.settings.searches, report)
-    weights = [tables.log_evidence(half.drawn).max() for half in halves]
+    weights = [scores.log_evidence(half.drawn).max() for half in halves]
     rng = generator(grower.seed, Stream.CHAIN_STARTS, HALVES)
     random = draw_linear_extensions(grower.prior.required, HALVES, rng)
     starts = [(half.orders[:, -1], random[[k]]) for k, half in enumerate(halves)]
     return ParentSetTables(
-        tables,
+        scores,
         halves[0].sets.joined(halves[1].sets),
         np.concatenate([order for pair in starts for order in pair]),
         rounds=(),
@@ -162,7 +162,7 @@ def search_outside_tables(
 
     Tables that hold every parent set lack none; there only the order of the fresh search counts.
     """
-    if collections.holds_all(present.tables, grower.prior):
+    if collections.holds_all(present.scores, grower.prior):
         return _search_better_orders(grower, present, chains, report)
     step = max(1, chains.orders.shape[0] * chains.length // CHECKED_ORDERS)
     sets, done = grower.extend(
@@ -188,11 +188,11 @@ def search_outside_tables(
     if not again:
         return checked, None
     drawn = np.concatenate([chains.orders.reshape(-1, both.m)[::step], fresh.visited])
-    tables, left_out = grower.tables(both, shares(both, drawn))
+    scores, left_out = grower.tables(both, shares(both, drawn))
     started = np.repeat(fresh.orders[:, -1], len(chains.orders), axis=0)
     starts = np.concatenate([chains.replicas[:, -1], started])
     lost = float(left_out.max())
-    grown = replace(checked, tables=tables, sets=both, starts=starts, left_out=lost)
+    grown = replace(checked, scores=scores, sets=both, starts=starts, left_out=lost)
     return checked, replace(grown, growth_ended=present.growth_ended)
 
 
@@ -201,7 +201,7 @@ def _search_better_orders(
 ) -> tuple[ParentSetTables, ParentSetTables | None]:
     """Compare the best order of a fresh search with the best that the chains kept."""
     [fresh] = grower.search([HALVES + present.fresh_searches], 1, report)
-    best = present.tables.log_evidence(fresh.drawn).max()
+    best = present.scores.log_evidence(fresh.drawn).max()
     gap = float(chains.log_evidence.max() - best)
     checked = replace(
         present,
