@@ -18,7 +18,7 @@ from svidag.io.tree import decode
 from svidag.methods import order_sampling
 from svidag.run.checkpoint import FORMAT, Interrupted
 from svidag.run.progress import Meter
-from svidag.scores import shares
+from svidag.scores import compute_shares
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -154,7 +154,7 @@ def test_a_fit_resumes_while_it_repairs_its_tables(tmp_path, monkeypatch):
         has = (made.sets.nodes == 3) & made.sets.parents()[:, 1]
         sets = made.sets.chosen(np.flatnonzero(~has))
         drawn = np.concatenate([half.drawn for half in halves])
-        scores, _ = grower.tables(sets, shares(sets, drawn))
+        scores, _ = grower.build_tables(sets, compute_shares(sets, drawn))
         return dataclasses.replace(made, sets=sets, scores=scores)
 
     monkeypatch.setattr(order_sampling, "join_halves", lacking)

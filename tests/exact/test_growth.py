@@ -20,10 +20,10 @@ from svidag.run.checkpoint import Checkpoint
 from svidag.run.deadline import Deadline
 from svidag.run.status import Status
 from svidag.samplers.order_chains import run_chains
-from svidag.scores import ParentSets, Shares, Weigher, shares
-from svidag.scores.parent_sets import all_tables, holds_all
-from svidag.search.growth import missing_share
-from svidag.search.halves import (
+from svidag.scores import ParentSets, Shares, Weigher, compute_shares
+from svidag.scores.parent_sets import holds_all_sets, tabulate_all_sets
+from svidag.search.growth import measure_missing_share
+from svidag.search.parent_set_tables import (
     chain_starts,
     grow_halves,
     join_halves,
@@ -67,7 +67,7 @@ class ProblemWithTables:
         left = sets.chosen(np.flatnonzero(~has))
         assert 0 < len(left) < len(sets)
         drawn = np.concatenate([half.drawn for half in self.halves])
-        scores, _ = self.grower.tables(left, shares(left, drawn))
+        scores, _ = self.grower.build_tables(left, compute_shares(left, drawn))
         return dataclasses.replace(self.made, sets=left, scores=scores)
 
     def chains(self, made):
@@ -115,9 +115,9 @@ def test_where_all_parent_sets_fit_tables_hold_all_of_them():
     case = grown()
     made = list_all_sets(case.grower, silent)
     assert made is not None
-    assert holds_all(made.scores, case.problem.prior)
+    assert holds_all_sets(made.scores, case.problem.prior)
     assert len(made.scores.masks) == 8 * 2**7
-    assert not holds_all(case.without(*case.strong[0]).scores, case.problem.prior)
+    assert not holds_all_sets(case.without(*case.strong[0]).scores, case.problem.prior)
     chains = case.chains(made)
     assert case.error(chains.edges.mean(axis=0)) <= 0.05
     checked, more = search_outside_tables(case.grower, made, chains, silent)
@@ -139,8 +139,8 @@ def test_tables_of_all_sets_obey_hard_knowledge():
     names = tuple(f"x{k}" for k in range(1, 9))
     prior = svidag.Prior(required=[("x1", "x2")], forbidden=[("x3", "x2")]).bind(names)
     weigher = Weigher(grown().mechanism.scores, prior)
-    tables = all_tables(weigher)
-    assert holds_all(tables, prior)
+    tables = tabulate_all_sets(weigher)
+    assert holds_all_sets(tables, prior)
     listed = tables.nodes[1].members(8)
     assert len(listed) == 2**5
     assert listed[:, 0].all()
@@ -224,7 +224,7 @@ def test_a_repair_that_nobody_could_check_is_not_trusted(monkeypatch):
 def test_what_one_half_lacks_of_the_other_is_the_share_of_it():
     case = grown()
     own, (cause, effect) = case.halves[0], case.strong[0]
-    assert missing_share(own, own.sets) == 0.0
+    assert measure_missing_share(own, own.sets) == 0.0
     left = case.without(cause, effect).sets
     drawn = own.drawn
     whole = own.sets.joined(left)
@@ -235,7 +235,7 @@ def test_what_one_half_lacks_of_the_other_is_the_share_of_it():
     mass = np.where(inside, np.exp(whole.weights[rows] - whole.weights[rows].max()), 0.0)
     lacking = left.rows_of(whole.chosen(rows)) < 0
     expected = (mass[:, lacking].sum(axis=1) / mass.sum(axis=1)).mean()
-    assert missing_share(own, left) == pytest.approx(expected, abs=1e-9)
+    assert measure_missing_share(own, left) == pytest.approx(expected, abs=1e-9)
     assert expected > 0.5
 
 
@@ -256,10 +256,10 @@ class BlindToMany(LocalScores):
 @pytest.mark.parametrize("size", [4, 3])
 def test_what_a_stand_in_does_not_see_of_many_parents_the_mechanism_is_asked(size):
     case, node = grown(), 7
-    sketch = Weigher(BlindToMany(case.grower.exactly.scores), case.problem.prior)
+    sketch = Weigher(BlindToMany(case.grower.mechanism.scores), case.problem.prior)
     grower = dataclasses.replace(case.grower, sketch=sketch)
     parents = np.arange(8)[None] < size
-    weight = grower.exactly.weigh(np.array([node]), parents)
+    weight = grower.mechanism.weigh(np.array([node]), parents)
     sets = ParentSets.of(np.array([node]), parents, exact=weight, sketch=weight)
     room = np.arange(8)[None] < 6
     joined, checked, share = grower._check_additions(sets, Shares(np.zeros(1), np.ones(1), room))
@@ -267,7 +267,7 @@ def test_what_a_stand_in_does_not_see_of_many_parents_the_mechanism_is_asked(siz
         assert (len(joined), checked, share) == (1, 0, 0.0)
         return
     assert checked == 2  # the variables 4 and 5, which may precede the node
-    expected = grower.exactly.weigh(joined.nodes, joined.parents())
+    expected = grower.mechanism.weigh(joined.nodes, joined.parents())
     assert joined.exact == pytest.approx(expected, abs=1e-9)
     gain = np.exp(np.minimum(np.delete(expected, joined.rows_of(sets)) - weight, 0.0))
     assert share == pytest.approx(gain.sum())

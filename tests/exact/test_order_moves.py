@@ -11,7 +11,7 @@ from svidag.mechanisms.linear import LinearGaussian
 from svidag.prior import Prior
 from svidag.run.convergence import Agreement, effective_size, half_disagreement
 from svidag.samplers import relocation as relocate
-from svidag.samplers.order_chains import Schedule, draw_graphs, run_chains, spaced
+from svidag.samplers.order_chains import Schedule, draw_graphs, respace_powers, run_chains
 from svidag.scores import NodeTable, ScoreTables
 from svidag.scores.lookup import compiled_tables
 
@@ -241,8 +241,8 @@ def test_burn_in_spaces_powers_so_that_neighbours_exchange_equally_often():
 
 def test_powers_with_equal_exchanges_stay():
     powers = np.geomspace(0.1, 1.0, 5)
-    assert spaced(powers, np.full(4, 0.4)) == pytest.approx(powers)
-    assert spaced(powers, np.zeros(4)) == pytest.approx(powers)
+    assert respace_powers(powers, np.full(4, 0.4)) == pytest.approx(powers)
+    assert respace_powers(powers, np.zeros(4)) == pytest.approx(powers)
 
 
 def tables_of_sums(nodes):

@@ -73,7 +73,7 @@ TYPES: Mapping[str, str] = types.MappingProxyType(
         "half": "svidag.search.growth:Half",
         "round": "svidag.search.growth:Round",
         "parent sets": "svidag.scores.parent_sets:ParentSets",
-        "tabulated": "svidag.search.halves:ParentSetTables",
+        "parent set tables": "svidag.search.parent_set_tables:ParentSetTables",
         "order chains": "svidag.samplers.order_chains:OrderChains",
         "node state": "svidag.variational.node_inference:NodeResumeState",
         "sampled rounds": "svidag.variational.node_inference:SampledRounds",

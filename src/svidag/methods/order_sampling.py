@@ -31,10 +31,10 @@ from svidag.samplers.ladder import ladder
 from svidag.samplers.order_chains import OrderChains, Schedule, run_chains
 from svidag.samplers.relocation import MOVES
 from svidag.samplers.sampled_graphs import SampledOrders
-from svidag.scores import CountedScores, ParentSets, Weigher, shares
+from svidag.scores import CountedScores, ParentSets, Weigher, compute_shares
 from svidag.scores.tables import MAX_TABULATED
 from svidag.search.growth import Grower, GrowthSettings
-from svidag.search.halves import (
+from svidag.search.parent_set_tables import (
     ParentSetTables,
     chain_starts,
     grow_halves,
@@ -397,6 +397,6 @@ def _sketched_share(sets: ParentSets, chains: OrderChains) -> float:
     if not np.isnan(sets.exact).any():
         return 0.0
     orders = chains.orders.reshape(-1, sets.m)
-    held = shares(sets, orders[:: max(1, len(orders) // 100)]).mean
+    share = compute_shares(sets, orders[:: max(1, len(orders) // 100)]).mean
     open_rows = np.isnan(sets.exact)
-    return float(np.bincount(sets.nodes[open_rows], held[open_rows], sets.m).max())
+    return float(np.bincount(sets.nodes[open_rows], share[open_rows], sets.m).max())

@@ -11,13 +11,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Int
 
 from svidag.graph.extension import draw_linear_extensions
 from svidag.run.streams import Stream, generator
 from svidag.samplers.order_chains import OrderChains
-from svidag.scores import ParentSets, ScoreTables, evidence, shares
-from svidag.scores import parent_sets as collections
+from svidag.scores import ParentSets, ScoreTables, compute_shares
+from svidag.scores.parent_sets import holds_all_sets, tabulate_all_sets
 from svidag.search.growth import (
     COMPARABLE,
     HALVES,
@@ -25,8 +25,8 @@ from svidag.search.growth import (
     Half,
     Report,
     Round,
-    missing_share,
-    order_prior,
+    log_evidence,
+    measure_missing_share,
 )
 
 CHECKED_ORDERS = 100
@@ -96,7 +96,7 @@ def grow_halves(
     if resumed is None:
         keep(halves)
     while not all(map(grower.finished, halves)):
-        halves = grower.advance_all(halves)
+        halves = grower.run_rounds(halves)
         report("looking for parents", sum(len(half.sets) for half in halves), None)
         keep(halves)
     return halves
@@ -104,13 +104,12 @@ def grow_halves(
 
 def join_halves(grower: Grower, halves: list[Half]) -> ParentSetTables:
     """Join the collections of both halves into tables, and measure what each half had missed."""
-    lacking = tuple(
-        missing_share(own, other.sets) for own, other in zip(halves, reversed(halves), strict=True)
-    )
+    pairs = zip(halves, reversed(halves), strict=True)
+    lacking = tuple(measure_missing_share(own, other.sets) for own, other in pairs)
     sets = halves[0].sets.joined(halves[1].sets)
-    weights = [_log_evidence(grower, sets, half).mean() for half in halves]
+    weights = [log_evidence(sets, grower.prior, half.drawn).mean() for half in halves]
     drawn = np.concatenate([half.visited for half in halves])
-    scores, left_out = grower.tables(sets, shares(sets, drawn))
+    scores, left_out = grower.build_tables(sets, compute_shares(sets, drawn))
     return ParentSetTables(
         scores,
         sets,
@@ -129,7 +128,7 @@ def list_all_sets(grower: Grower, report: Report) -> ParentSetTables | None:
     Chains begin at a good order from each half and, so that their agreement means more, at a
     random one.
     """
-    scores = collections.all_tables(grower.exactly)
+    scores = tabulate_all_sets(grower.mechanism)
     if scores is None:
         return None
     halves = grower.search(range(HALVES), grower.settings.searches, report)
@@ -162,7 +161,7 @@ def search_outside_tables(
 
     Tables that hold every parent set lack none; there only the order of the fresh search counts.
     """
-    if collections.holds_all(present.scores, grower.prior):
+    if holds_all_sets(present.scores, grower.prior):
         return _search_better_orders(grower, present, chains, report)
     step = max(1, chains.orders.shape[0] * chains.length // CHECKED_ORDERS)
     sets, done = grower.extend(
@@ -170,11 +169,11 @@ def search_outside_tables(
     )
     [fresh] = grower.search([HALVES + present.fresh_searches], 1, report)
     while not grower.finished(fresh) and len(fresh.rounds) <= len(grower.settings.powers):
-        fresh = grower.advance(fresh)
+        fresh = grower.run_round(fresh)
         report("searching once more", len(fresh.sets), None)
     both = sets.joined(fresh.sets)
-    gap = float(chains.log_evidence.mean() - _log_evidence(grower, both, fresh).mean())
-    lacking = missing_share(fresh, present.sets) if gap < COMPARABLE else 0.0
+    gap = float(chains.log_evidence.mean() - log_evidence(both, grower.prior, fresh.drawn).mean())
+    lacking = measure_missing_share(fresh, present.sets) if gap < COMPARABLE else 0.0
     allowed = grower.settings.missing_share
     again = done.share > allowed or lacking > allowed or gap < -COMPARABLE
     checked = replace(
@@ -188,7 +187,7 @@ def search_outside_tables(
     if not again:
         return checked, None
     drawn = np.concatenate([chains.orders.reshape(-1, both.m)[::step], fresh.visited])
-    scores, left_out = grower.tables(both, shares(both, drawn))
+    scores, left_out = grower.build_tables(both, compute_shares(both, drawn))
     started = np.repeat(fresh.orders[:, -1], len(chains.orders), axis=0)
     starts = np.concatenate([chains.replicas[:, -1], started])
     lost = float(left_out.max())
@@ -213,11 +212,6 @@ def _search_better_orders(
         return checked, None
     started = np.repeat(fresh.orders[:, -1], len(chains.orders), axis=0)
     return checked, replace(checked, starts=np.concatenate([chains.replicas[:, -1], started]))
-
-
-def _log_evidence(grower: Grower, sets: ParentSets, half: Half) -> Float[np.ndarray, " K"]:
-    """log p(D | order) of the orders of a half, summed over the sets of a collection."""
-    return evidence(sets, half.drawn).sum(axis=1) + order_prior(grower.prior, half.drawn)
 
 
 def chain_starts(starts: Int[np.ndarray, "K m"], chains: int) -> Int[np.ndarray, "chains m"]:
