@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from svidag.methods import METHODS
-from svidag.methods.order_sampling import SearchDiagnostics
+from svidag.methods.search_diagnostics import SearchDiagnostics
 from svidag.methods.svi_dag import GuideDiagnostics
 from svidag.methods.svi_dag_published import GradientDiagnostics
 from svidag.run.status import Status

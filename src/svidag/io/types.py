@@ -65,7 +65,7 @@ TYPES: Mapping[str, str] = types.MappingProxyType(
         "sensitivity": "svidag.posterior.sensitivity:Sensitivity",
         "fit check": "svidag.posterior.fit_check:FitCheck",
         "mixture diagnostics": "svidag.posterior.mixture:MixtureDetails",
-        "search diagnostics": "svidag.methods.order_sampling:SearchDiagnostics",
+        "search diagnostics": "svidag.methods.search_diagnostics:SearchDiagnostics",
         "guide diagnostics": "svidag.methods.svi_dag:GuideDiagnostics",
         "gradient diagnostics": "svidag.methods.svi_dag_published:GradientDiagnostics",
         # Unfinished fits.
@@ -73,7 +73,7 @@ TYPES: Mapping[str, str] = types.MappingProxyType(
         "half": "svidag.search.growth:Half",
         "round": "svidag.search.growth:Round",
         "parent sets": "svidag.scores.parent_sets:ParentSets",
-        "tabulated": "svidag.search.halves:ParentSetTables",
+        "parent set tables": "svidag.search.parent_set_tables:ParentSetTables",
         "order chains": "svidag.samplers.order_chains:OrderChains",
         "node state": "svidag.variational.node_inference:NodeResumeState",
         "sampled rounds": "svidag.variational.node_inference:SampledRounds",
