@@ -13,7 +13,7 @@ from svidag.exact import posterior as exact_posterior
 from svidag.graph import are_dags
 from svidag.mechanisms.linear import LinearGaussian
 from svidag.mechanisms.wide import WideNetwork
-from svidag.methods.order_mcmc import sums_exactly
+from svidag.methods.order_mcmc import IN_A_MIXTURE, OrderMCMC, sums_exactly
 from svidag.prior import Prior
 from svidag.run.status import Status
 
@@ -232,3 +232,9 @@ def test_auto_chooses_by_evidence_and_says_by_how_much(kind, expected):
         found = fit(example.data, mechanism="auto", bags=None, units=40)
     assert found.mechanism == expected
     assert found.diagnostics.mechanism_margin > 0
+
+
+def test_one_fit_of_many_is_lighter_except_where_it_was_set():
+    lighter = OrderMCMC(rounds=7).for_mixture()
+    assert (lighter.orders, lighter.rounds) == (IN_A_MIXTURE["orders"], 7)
+    assert lighter.orders < OrderMCMC().orders

@@ -12,7 +12,7 @@ import abc
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from svidag.mechanisms.equations import ParameterDistribution
 from svidag.posterior import GraphDistribution
@@ -157,6 +157,10 @@ class Method(Settings):
     @abc.abstractmethod
     def run(self, problem: Problem, run: Run) -> MethodResult:
         """Find the distribution of graphs for a problem that the method supports."""
+
+    def for_mixture(self) -> Self:
+        """The method as one fit of many, whose errors average out; by default as it is."""
+        return self
 
     def identity(self) -> dict[str, Any]:
         """The settings as plain data; a checkpoint of other settings is refused."""

@@ -7,10 +7,11 @@ missed (:mod:`svidag.methods.order_sampling`).
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from svidag.exact.orders import ExactOrders, parent_weights
 from svidag.mechanisms.collapsed import parameter_distribution
@@ -37,6 +38,10 @@ MAX_EXACT_FLEXIBLE = 8
 
 MAX_FLEXIBLE_VARIABLES, MAX_FLEXIBLE_CELLS = 30, 60_000
 """Variables, and rows times variables, up to which ``"auto"`` considers flexible mechanisms."""
+
+IN_A_MIXTURE = MappingProxyType({"orders": 100, "rounds": 5})
+"""Settings of one fit among the 16 of a mixture: on breast cancer data a fit then takes a quarter
+less time, and errors of single fits average out."""
 
 EXACT = Reason(
     Level.TRUST,
@@ -79,6 +84,12 @@ class OrderMCMC(ChainSettings, SearchSettings, Method):
     sketch_units: int = setting(
         32, "Hidden units of the smaller network that scores parent sets first.", least=0
     )
+
+    def for_mixture(self) -> Self:
+        """Fewer orders and rounds of search, except where they were set."""
+        usual = type(self)()
+        fewer = {k: v for k, v in IN_A_MIXTURE.items() if getattr(self, k) == getattr(usual, k)}
+        return dataclasses.replace(self, **fewer)
 
     def run(self, problem: Problem, run: Run) -> MethodResult:
         """Choose the mechanism, then sum over all orders or sample them."""
