@@ -12,7 +12,7 @@ import abc
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 from svidag.mechanisms.equations import ParameterDistribution
 from svidag.posterior import GraphDistribution
@@ -158,7 +158,7 @@ class Method(Settings):
     def run(self, problem: Problem, run: Run) -> MethodResult:
         """Find the distribution of graphs for a problem that the method supports."""
 
-    def for_mixture(self) -> Self:
+    def for_mixture(self) -> Method:
         """The method as one fit of many, whose errors average out; by default as it is."""
         return self
 

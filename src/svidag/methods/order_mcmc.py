@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 from svidag.exact.orders import ExactOrders, parent_weights
 from svidag.mechanisms.collapsed import parameter_distribution
@@ -85,7 +85,7 @@ class OrderMCMC(ChainSettings, SearchSettings, Method):
         32, "Hidden units of the smaller network that scores parent sets first.", least=0
     )
 
-    def for_mixture(self) -> Self:
+    def for_mixture(self) -> OrderMCMC:
         """Fewer orders and rounds of search, except where they were set."""
         usual = type(self)()
         fewer = {k: v for k, v in IN_A_MIXTURE.items() if getattr(self, k) == getattr(usual, k)}
