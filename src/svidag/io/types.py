@@ -67,7 +67,8 @@ TYPES: Mapping[str, str] = types.MappingProxyType(
         "mixture diagnostics": "svidag.posterior.mixture:MixtureDetails",
         "search diagnostics": "svidag.methods.order_sampling:SearchDiagnostics",
         "guide diagnostics": "svidag.methods.svi_dag:GuideDiagnostics",
-        "gradient diagnostics": "svidag.methods.svi_dag_published:GradientDiagnostics",
+        "gradient diagnostics": "svidag.methods.gradient_diagnostics:GradientDiagnostics",
+        "dibs diagnostics": "svidag.methods.dibs:DiBSDiagnostics",
         # Unfinished fits.
         "loop state": "svidag.run.loop:ResumeState",
         "half": "svidag.search.growth:Half",
