@@ -63,7 +63,9 @@ class DiBS(DiBSSettings, Method):
     name: ClassVar[str] = "dibs"
     summary: ClassVar[str] = "DiBS: Stein particles over latent representations of graphs."
     support: ClassVar[Support] = Support(mechanisms=("linear", "mlp"))
-    trial: ClassVar[Mapping[str, Any]] = MappingProxyType({"iterations": 300, "graph_draws": 32})
+    trial: ClassVar[Mapping[str, Any]] = MappingProxyType(
+        {"iterations": 200, "graph_draws": 32, "edge_slope": 0.1, "weights": "evidence"}
+    )
 
     def run(self, problem: Problem, run: Run) -> MethodResult:
         """Let the particles move, and take the graphs of those without a cycle."""
