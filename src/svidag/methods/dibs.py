@@ -91,10 +91,10 @@ class DiBS(DiBSSettings, Method):
         graphs, kept = _graphs(scores, problem)
         weights = _weights(algorithm, outcome.state, graphs, kept, self.weights)
         details = _details(outcome, graphs, kept, clipped)
-        linear = run.mechanism == "linear"
+        known = getattr(algorithm, "scores", None)
         return MethodResult(
             DrawnGraphs(graphs, weights),
-            parameter_distribution(algorithm.scores, problem.scaling) if linear else None,
+            None if known is None else parameter_distribution(known, problem.scaling),
             run.mechanism,
             outcome.status,
             tuple(_judge(details)),
@@ -136,8 +136,8 @@ def _algorithm(
     if mechanism == "linear":
         scores = LinearGaussian.from_values(data.values, data.intervened)
         return MarginalDiBS(scores, target, settings), clipped
-    rows = jax.device_put((data.values.astype(np.float32), ~data.intervened))
-    return JointDiBS(*rows, target, settings), clipped
+    values, observed = jax.device_put((data.values.astype(np.float32), ~data.intervened))
+    return JointDiBS(values, observed, target, settings), clipped
 
 
 def _graphs(

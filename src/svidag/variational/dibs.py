@@ -182,7 +182,7 @@ class MarginalDiBS(HostAlgorithm[DiBSState]):
         K, M, m, _ = graphs.shape
         evidence = self.scores.graph_scores(np.asarray(graphs).reshape(K * M, m, m))
         weights, likelihood = weigh(evidence.reshape(K, M, m), s.ratio == "node")
-        weighed = weights.astype(np.float32), np.float32(likelihood)
+        weighed = jax.device_put((weights.astype(np.float32), np.float32(likelihood)))
         return _moved(self.target, s, state, key, graphs, *weighed)
 
     def save(self, state: DiBSState) -> dict[str, Any]:
