@@ -37,6 +37,7 @@ TYPES: Mapping[str, str] = types.MappingProxyType(
         "orders": "svidag.samplers.sampled_graphs:SampledOrders",
         "visited graphs": "svidag.samplers.sampled_graphs:VisitedGraphs",
         "guide": "svidag.variational.published_posterior:GuideGraphs",
+        "sorted graphs": "svidag.variational.dds_posterior:SortedGraphs",
         "mixture": "svidag.posterior.mixture:MixtureGraphs",
         # Distributions over parameters.
         "linear": "svidag.mechanisms.linear_parameters:LinearParameters",
@@ -69,6 +70,7 @@ TYPES: Mapping[str, str] = types.MappingProxyType(
         "guide diagnostics": "svidag.methods.svi_dag:GuideDiagnostics",
         "gradient diagnostics": "svidag.methods.gradient_diagnostics:GradientDiagnostics",
         "dibs diagnostics": "svidag.methods.dibs:DiBSDiagnostics",
+        "dds diagnostics": "svidag.methods.dds:DDSDiagnostics",
         # Unfinished fits.
         "loop state": "svidag.run.loop:ResumeState",
         "half": "svidag.search.growth:Half",

@@ -33,6 +33,9 @@ TRACES = {
     "likelihood": "Log likelihood",
     "largest_weight": "Share of the heaviest graph",
     "cycles": "Weight of cycles",
+    "loss": "Loss",
+    "held_out": "Held-out error",
+    "left_out": "Minibatches left out",
 }
 """What the report calls the traces of a step's diagnostics."""
 
