@@ -37,6 +37,7 @@ TYPES: Mapping[str, str] = types.MappingProxyType(
         "orders": "svidag.samplers.sampled_graphs:SampledOrders",
         "visited graphs": "svidag.samplers.sampled_graphs:VisitedGraphs",
         "guide": "svidag.variational.published_posterior:GuideGraphs",
+        "sorted graphs": "svidag.variational.dds_posterior:SortedGraphs",
         "mixture": "svidag.posterior.mixture:MixtureGraphs",
         # Distributions over parameters.
         "linear": "svidag.mechanisms.linear_parameters:LinearParameters",
@@ -67,7 +68,9 @@ TYPES: Mapping[str, str] = types.MappingProxyType(
         "mixture diagnostics": "svidag.posterior.mixture:MixtureDetails",
         "search diagnostics": "svidag.methods.search_diagnostics:SearchDiagnostics",
         "guide diagnostics": "svidag.methods.svi_dag:GuideDiagnostics",
-        "gradient diagnostics": "svidag.methods.svi_dag_published:GradientDiagnostics",
+        "gradient diagnostics": "svidag.methods.gradient_diagnostics:GradientDiagnostics",
+        "dibs diagnostics": "svidag.methods.dibs:DiBSDiagnostics",
+        "dds diagnostics": "svidag.methods.dds:DDSDiagnostics",
         # Unfinished fits.
         "loop state": "svidag.run.loop:ResumeState",
         "half": "svidag.search.growth:Half",

@@ -34,6 +34,7 @@ class Stream(enum.StrEnum):
     GUIDE_START = "first guides and orders"
     GUIDE_STEPS = "training of the guides"
     LINEAR_EXTENSIONS = "linear extensions of a graph"
+    HELD_OUT_ROWS = "rows held out from training"
     FIT_SEEDS = "seeds of the fits of a mixture"
     MECHANISM_NETWORKS = "first weights of the mechanisms"
     MIXTURE_DRAWS = "fits that graphs are drawn from"
