@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 from svidag.methods import METHODS
+from svidag.methods.gradient_diagnostics import GradientDiagnostics
 from svidag.methods.order_sampling import SearchDiagnostics
+from svidag.methods.prodag import ProDAGDiagnostics
 from svidag.methods.svi_dag import GuideDiagnostics
-from svidag.methods.svi_dag_published import GradientDiagnostics
 from svidag.run.status import Status
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -27,6 +28,7 @@ DETAILS = {
     "order-mcmc": SearchDiagnostics,
     "svi-dag": GuideDiagnostics,
     "svi-dag-published": GradientDiagnostics,
+    "prodag": ProDAGDiagnostics,
 }
 
 

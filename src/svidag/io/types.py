@@ -32,6 +32,7 @@ TYPES: Mapping[str, str] = types.MappingProxyType(
         "edge prior": "svidag.prior.edges:EdgePrior",
         # Distributions over graphs.
         "graphs": "svidag.posterior.distributions:DrawnGraphs",
+        "graphs by magnitude": "svidag.posterior.distributions:MagnitudeGraphs",
         "exact orders": "svidag.exact.orders:ExactOrders",
         "exact structures": "svidag.exact.structures:ExactStructures",
         "orders": "svidag.samplers.sampled_graphs:SampledOrders",
@@ -67,7 +68,8 @@ TYPES: Mapping[str, str] = types.MappingProxyType(
         "mixture diagnostics": "svidag.posterior.mixture:MixtureDetails",
         "search diagnostics": "svidag.methods.order_sampling:SearchDiagnostics",
         "guide diagnostics": "svidag.methods.svi_dag:GuideDiagnostics",
-        "gradient diagnostics": "svidag.methods.svi_dag_published:GradientDiagnostics",
+        "gradient diagnostics": "svidag.methods.gradient_diagnostics:GradientDiagnostics",
+        "prodag diagnostics": "svidag.methods.prodag:ProDAGDiagnostics",
         # Unfinished fits.
         "loop state": "svidag.run.loop:ResumeState",
         "half": "svidag.search.growth:Half",

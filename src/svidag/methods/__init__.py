@@ -4,8 +4,9 @@ from svidag.methods.base import Method
 from svidag.methods.exact import Exact
 from svidag.methods.fitting import fit
 from svidag.methods.order_mcmc import OrderMCMC
+from svidag.methods.prodag import ProDAG
 from svidag.methods.registry import METHODS
 from svidag.methods.svi_dag import SVIDAG
 from svidag.methods.svi_dag_published import PublishedSVIDAG
 
-__all__ = ["METHODS", "SVIDAG", "Exact", "Method", "OrderMCMC", "PublishedSVIDAG", "fit"]
+__all__ = ["METHODS", "SVIDAG", "Exact", "Method", "OrderMCMC", "ProDAG", "PublishedSVIDAG", "fit"]

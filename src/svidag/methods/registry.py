@@ -8,12 +8,16 @@ from types import MappingProxyType
 from svidag.methods.base import Method
 from svidag.methods.exact import Exact
 from svidag.methods.order_mcmc import OrderMCMC
+from svidag.methods.prodag import ProDAG
 from svidag.methods.svi_dag import SVIDAG
 from svidag.methods.svi_dag_published import PublishedSVIDAG
 from svidag.run.settings import suggest
 
 METHODS: Mapping[str, Method] = MappingProxyType(
-    {method.name: method for method in (OrderMCMC(), SVIDAG(), PublishedSVIDAG(), Exact())}
+    {
+        method.name: method
+        for method in (OrderMCMC(), SVIDAG(), PublishedSVIDAG(), Exact(), ProDAG())
+    }
 )
 """Methods with their usual settings, the default first."""
 
