@@ -26,7 +26,14 @@ def test_every_method_keeps_the_contract(name, clause, tmp_path):
 
 
 def test_names_are_those_of_the_registry():
-    assert list(METHODS) == ["order-mcmc", "svi-dag", "svi-dag-published", "exact", "prodag"]
+    assert list(METHODS) == [
+        "order-mcmc",
+        "svi-dag",
+        "svi-dag-published",
+        "exact",
+        "dibs",
+        "prodag",
+    ]
     assert all(METHODS[name].name == name for name in METHODS)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from svidag.methods import METHODS
+from svidag.methods.dibs import DiBSDiagnostics
 from svidag.methods.gradient_diagnostics import GradientDiagnostics
 from svidag.methods.order_sampling import SearchDiagnostics
 from svidag.methods.prodag import ProDAGDiagnostics
@@ -28,6 +29,7 @@ DETAILS = {
     "order-mcmc": SearchDiagnostics,
     "svi-dag": GuideDiagnostics,
     "svi-dag-published": GradientDiagnostics,
+    "dibs": DiBSDiagnostics,
     "prodag": ProDAGDiagnostics,
 }
 

@@ -69,6 +69,7 @@ TYPES: Mapping[str, str] = types.MappingProxyType(
         "search diagnostics": "svidag.methods.order_sampling:SearchDiagnostics",
         "guide diagnostics": "svidag.methods.svi_dag:GuideDiagnostics",
         "gradient diagnostics": "svidag.methods.gradient_diagnostics:GradientDiagnostics",
+        "dibs diagnostics": "svidag.methods.dibs:DiBSDiagnostics",
         "prodag diagnostics": "svidag.methods.prodag:ProDAGDiagnostics",
         # Unfinished fits.
         "loop state": "svidag.run.loop:ResumeState",

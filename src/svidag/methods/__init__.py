@@ -1,6 +1,7 @@
 """Methods: each a settings object that turns a problem into a posterior, by one contract."""
 
 from svidag.methods.base import Method
+from svidag.methods.dibs import DiBS
 from svidag.methods.exact import Exact
 from svidag.methods.fitting import fit
 from svidag.methods.order_mcmc import OrderMCMC
@@ -9,4 +10,14 @@ from svidag.methods.registry import METHODS
 from svidag.methods.svi_dag import SVIDAG
 from svidag.methods.svi_dag_published import PublishedSVIDAG
 
-__all__ = ["METHODS", "SVIDAG", "Exact", "Method", "OrderMCMC", "ProDAG", "PublishedSVIDAG", "fit"]
+__all__ = [
+    "METHODS",
+    "SVIDAG",
+    "DiBS",
+    "Exact",
+    "Method",
+    "OrderMCMC",
+    "ProDAG",
+    "PublishedSVIDAG",
+    "fit",
+]

@@ -65,7 +65,9 @@ class GradientDiagnostics(Details):
 
     def traces(self) -> dict[str, np.ndarray]:
         """Arrays [1, steps] by the words that stand beside them."""
-        return {TRACES.get(name, name): np.atleast_2d(x) for name, x in self.trace.items()}
+        return {
+            TRACES.get(k, k): np.atleast_2d(np.asarray(x, float)) for k, x in self.trace.items()
+        }
 
 
 def judge_rejected(found: GradientDiagnostics) -> Iterator[Reason]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from svidag.methods.base import Method
+from svidag.methods.dibs import DiBS
 from svidag.methods.exact import Exact
 from svidag.methods.order_mcmc import OrderMCMC
 from svidag.methods.prodag import ProDAG
@@ -16,7 +17,14 @@ from svidag.run.settings import suggest
 METHODS: Mapping[str, Method] = MappingProxyType(
     {
         method.name: method
-        for method in (OrderMCMC(), SVIDAG(), PublishedSVIDAG(), Exact(), ProDAG())
+        for method in (
+            OrderMCMC(),
+            SVIDAG(),
+            PublishedSVIDAG(),
+            Exact(),
+            DiBS(),
+            ProDAG(),
+        )
     }
 )
 """Methods with their usual settings, the default first."""
