@@ -33,6 +33,7 @@ def test_names_are_those_of_the_registry():
         "exact",
         "dibs",
         "prodag",
+        "bcd-nets",
     ]
     assert all(METHODS[name].name == name for name in METHODS)
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from svidag.methods import METHODS
+from svidag.methods.bcd_nets import BCDDiagnostics
 from svidag.methods.dibs import DiBSDiagnostics
 from svidag.methods.gradient_diagnostics import GradientDiagnostics
 from svidag.methods.order_sampling import SearchDiagnostics
@@ -31,6 +32,7 @@ DETAILS = {
     "svi-dag-published": GradientDiagnostics,
     "dibs": DiBSDiagnostics,
     "prodag": ProDAGDiagnostics,
+    "bcd-nets": BCDDiagnostics,
 }
 
 

@@ -70,6 +70,7 @@ TYPES: Mapping[str, str] = types.MappingProxyType(
         "guide diagnostics": "svidag.methods.svi_dag:GuideDiagnostics",
         "gradient diagnostics": "svidag.methods.gradient_diagnostics:GradientDiagnostics",
         "dibs diagnostics": "svidag.methods.dibs:DiBSDiagnostics",
+        "bcd-nets diagnostics": "svidag.methods.bcd_nets:BCDDiagnostics",
         "prodag diagnostics": "svidag.methods.prodag:ProDAGDiagnostics",
         # Unfinished fits.
         "loop state": "svidag.run.loop:ResumeState",

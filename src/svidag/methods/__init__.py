@@ -1,6 +1,7 @@
 """Methods: each a settings object that turns a problem into a posterior, by one contract."""
 
 from svidag.methods.base import Method
+from svidag.methods.bcd_nets import BCDNets
 from svidag.methods.dibs import DiBS
 from svidag.methods.exact import Exact
 from svidag.methods.fitting import fit
@@ -13,6 +14,7 @@ from svidag.methods.svi_dag_published import PublishedSVIDAG
 __all__ = [
     "METHODS",
     "SVIDAG",
+    "BCDNets",
     "DiBS",
     "Exact",
     "Method",

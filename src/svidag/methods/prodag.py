@@ -11,7 +11,12 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from svidag.methods.base import Method, MethodResult, Run, Support
-from svidag.methods.gradient_diagnostics import GradientDiagnostics, judge_rejected, latest
+from svidag.methods.gradient_diagnostics import (
+    GradientDiagnostics,
+    judge_bound,
+    judge_rejected,
+    latest,
+)
 from svidag.posterior import DrawnGraphs, GraphDistribution
 from svidag.posterior.diagnostics import Level, Reason, diagnostic
 from svidag.posterior.distributions import MagnitudeGraphs
@@ -190,7 +195,7 @@ def _judge(found: ProDAGDiagnostics, status: Status) -> Iterator[Reason]:
             Level.NOT,
             "Held-out rows are predicted best without any arrow: every draw is the empty graph.",
         )
-    if status is not Status.CONVERGED:
-        yield Reason(Level.CAREFUL, "The bound (ELBO) was still rising when the steps ended.")
-    else:
+    if status is Status.CONVERGED:
         yield Reason(Level.TRUST, "The bound (ELBO) had stopped rising.")
+    else:
+        yield judge_bound(np.asarray(found.trace.get("bound", np.zeros(0)), dtype=float))

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from svidag.methods.base import Method
+from svidag.methods.bcd_nets import BCDNets
 from svidag.methods.dibs import DiBS
 from svidag.methods.exact import Exact
 from svidag.methods.order_mcmc import OrderMCMC
@@ -24,6 +25,7 @@ METHODS: Mapping[str, Method] = MappingProxyType(
             Exact(),
             DiBS(),
             ProDAG(),
+            BCDNets(),
         )
     }
 )

@@ -24,6 +24,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from svidag.kernels import noise
 from svidag.kernels.descent import adam, descend
+from svidag.mechanisms.moments import quadratic_forms, second_moments
 from svidag.networks.node_mlp import NodeMLP
 from svidag.orders.projection import CentralPath, Support, acyclic_support, project
 from svidag.run.checkpoint import arrays_of, with_arrays
@@ -113,36 +114,6 @@ class Evidence(eqx.Module):
             return quadratic_forms(residual, self.moments).sum()
         error = jnp.where(self.observed, self.values - weights(factor, self.values), 0.0)
         return jnp.sum(error**2) / len(self.values)
-
-
-def second_moments(
-    values: Float[np.ndarray, "N m"], observed: Bool[np.ndarray, "N m"]
-) -> Float[np.ndarray, "g m m"]:
-    """Σ x xᵀ over the rows that count for each variable; one matrix where all rows count for all.
-
-    Examples
-    --------
-    >>> second_moments(np.ones((3, 2)), np.ones((3, 2), dtype=bool)).tolist()
-    [[[3.0, 3.0], [3.0, 3.0]]]
-    """
-    if observed.all():
-        return (values.T @ values)[None]
-    return np.stack([values[rows].T @ values[rows] for rows in observed.T])
-
-
-def quadratic_forms(
-    columns: Float[Array, "*S m m"], moments: Float[Array, "g m m"]
-) -> Float[Array, "*S m"]:
-    """c_jᵀ G_j c_j for every column c_j, with one matrix G for all of them or one for each.
-
-    Examples
-    --------
-    >>> quadratic_forms(jnp.eye(2), jnp.array([[[2.0, 1.0], [1.0, 3.0]]])).tolist()
-    [2.0, 3.0]
-    """
-    if len(moments) == 1:
-        return jnp.einsum("...ij,ik,...kj->...j", columns, moments[0], columns)
-    return jnp.einsum("...ij,jik,...kj->...j", columns, moments, columns)
 
 
 class ProDAGState(eqx.Module):
