@@ -13,8 +13,10 @@ from pathlib import Path
 import pytest
 
 from svidag.methods import METHODS
+from svidag.methods.bcd_nets import BCDDiagnostics
 from svidag.methods.dibs import DiBSDiagnostics
 from svidag.methods.gradient_diagnostics import GradientDiagnostics
+from svidag.methods.prodag import ProDAGDiagnostics
 from svidag.methods.search_diagnostics import SearchDiagnostics
 from svidag.methods.svi_dag import GuideDiagnostics
 from svidag.run.status import Status
@@ -29,6 +31,8 @@ DETAILS = {
     "svi-dag": GuideDiagnostics,
     "svi-dag-published": GradientDiagnostics,
     "dibs": DiBSDiagnostics,
+    "prodag": ProDAGDiagnostics,
+    "bcd-nets": BCDDiagnostics,
 }
 
 

@@ -32,6 +32,7 @@ TYPES: Mapping[str, str] = types.MappingProxyType(
         "edge prior": "svidag.prior.edges:EdgePrior",
         # Distributions over graphs.
         "graphs": "svidag.posterior.distributions:DrawnGraphs",
+        "graphs by magnitude": "svidag.posterior.distributions:MagnitudeGraphs",
         "exact orders": "svidag.exact.orders:ExactOrders",
         "exact structures": "svidag.exact.structures:ExactStructures",
         "orders": "svidag.samplers.sampled_graphs:SampledOrders",
@@ -71,6 +72,8 @@ TYPES: Mapping[str, str] = types.MappingProxyType(
         "gradient diagnostics": "svidag.methods.gradient_diagnostics:GradientDiagnostics",
         "dibs diagnostics": "svidag.methods.dibs:DiBSDiagnostics",
         "dds diagnostics": "svidag.methods.dds:DDSDiagnostics",
+        "bcd-nets diagnostics": "svidag.methods.bcd_nets:BCDDiagnostics",
+        "prodag diagnostics": "svidag.methods.prodag:ProDAGDiagnostics",
         # Unfinished fits.
         "loop state": "svidag.run.loop:ResumeState",
         "half": "svidag.search.growth:Half",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
 
 MANY_REJECTED = 0.05
 """Share of steps left out, because they were not finite, from which a fit is not to be trusted."""
+
+CLIMBING = 0.02
+"""Gain of the bound in the last tenth of the steps, as a share of the whole gain."""
 
 TRACES = {
     "bound": "Bound (ELBO)",
@@ -36,6 +40,11 @@ TRACES = {
     "loss": "Loss",
     "held_out": "Held-out error",
     "left_out": "Minibatches left out",
+    "poles": "Weights at the pole of their prior",
+    "broken": "Arrows removed from cycles",
+    "empty": "Draws without an arrow",
+    "zero_strengths": "Pairs of strength zero",
+    "guarded": "Shortened steps of projections",
 }
 """What the report calls the traces of a step's diagnostics."""
 
@@ -75,6 +84,22 @@ def judge_rejected(found: GradientDiagnostics) -> Iterator[Reason]:
         many = found.rejected_steps > MANY_REJECTED * found.steps
         text = f"{found.rejected_steps} of {found.steps} steps were not finite and were left out."
         yield Reason(Level.NOT if many else Level.CAREFUL, text)
+
+
+def judge_bound(bound: np.ndarray) -> Reason:
+    """Whether the bound had levelled off, by its last two tenths."""
+    tenth = len(bound) // 10
+    if tenth < 2:
+        return Reason(Level.NOT, f"{len(bound)} steps are too few to say anything.")
+    first, before, last = bound[:tenth], bound[-2 * tenth : -tenth], bound[-tenth:]
+    gain, whole = last.mean() - before.mean(), last.mean() - first.mean()
+    noise = math.sqrt((last.var(ddof=1) + before.var(ddof=1)) / tenth)
+    if not math.isfinite(gain) or whole <= 0:
+        return Reason(Level.NOT, "The bound (ELBO) did not rise: the fit learned nothing.")
+    if gain > CLIMBING * whole and gain > 2 * noise:
+        text = f"The bound (ELBO) was still rising at the end, by {gain:.1f} in the last tenth."
+        return Reason(Level.CAREFUL, text)
+    return Reason(Level.TRUST, "The bound (ELBO) had levelled off.")
 
 
 def latest(trace: Mapping[str, np.ndarray], shown: Mapping[str, str]) -> dict[str, float]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -11,7 +10,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from svidag.methods.base import Method, MethodResult, Run, Support
-from svidag.methods.gradient_diagnostics import GradientDiagnostics, judge_rejected, latest
+from svidag.methods.gradient_diagnostics import (
+    GradientDiagnostics,
+    judge_bound,
+    judge_rejected,
+    latest,
+)
 from svidag.posterior.diagnostics import Level, Reason
 from svidag.problem import Problem
 from svidag.run.convergence import Plateau
@@ -22,9 +26,6 @@ if TYPE_CHECKING:
 
 SHOWN = {"bound": "ELBO", "edges": "edges"}
 """Diagnostics of a step that progress shows, and what it calls them."""
-
-CLIMBING = 0.02
-"""Gain of the bound in the last tenth of the steps, as a share of the whole gain."""
 
 
 @dataclass(frozen=True)
@@ -112,19 +113,4 @@ def _judge(found: GradientDiagnostics) -> Iterator[Reason]:
         "it is from the posterior. The methods 'order-mcmc' and 'exact' do.",
     )
     yield from judge_rejected(found)
-    yield _judge_bound(np.asarray(found.trace["bound"], dtype=float))
-
-
-def _judge_bound(bound: np.ndarray) -> Reason:
-    tenth = len(bound) // 10
-    if tenth < 2:
-        return Reason(Level.NOT, f"{len(bound)} steps are too few to say anything.")
-    first, before, last = bound[:tenth], bound[-2 * tenth : -tenth], bound[-tenth:]
-    gain, whole = last.mean() - before.mean(), last.mean() - first.mean()
-    noise = math.sqrt((last.var(ddof=1) + before.var(ddof=1)) / tenth)
-    if not math.isfinite(gain) or whole <= 0:
-        return Reason(Level.NOT, "The bound (ELBO) did not rise: the fit learned nothing.")
-    if gain > CLIMBING * whole and gain > 2 * noise:
-        text = f"The bound (ELBO) was still rising at the end, by {gain:.1f} in the last tenth."
-        return Reason(Level.CAREFUL, text)
-    return Reason(Level.TRUST, "The bound (ELBO) had levelled off.")
+    yield judge_bound(np.asarray(found.trace["bound"], dtype=float))
