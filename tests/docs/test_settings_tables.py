@@ -16,8 +16,8 @@ from svidag.methods import METHODS
 from svidag.methods.bcd_nets import BCDDiagnostics
 from svidag.methods.dibs import DiBSDiagnostics
 from svidag.methods.gradient_diagnostics import GradientDiagnostics
-from svidag.methods.order_sampling import SearchDiagnostics
 from svidag.methods.prodag import ProDAGDiagnostics
+from svidag.methods.search_diagnostics import SearchDiagnostics
 from svidag.methods.svi_dag import GuideDiagnostics
 from svidag.run.status import Status
 

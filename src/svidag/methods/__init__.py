@@ -2,6 +2,7 @@
 
 from svidag.methods.base import Method
 from svidag.methods.bcd_nets import BCDNets
+from svidag.methods.dds import DDS
 from svidag.methods.dibs import DiBS
 from svidag.methods.exact import Exact
 from svidag.methods.fitting import fit
@@ -12,6 +13,7 @@ from svidag.methods.svi_dag import SVIDAG
 from svidag.methods.svi_dag_published import PublishedSVIDAG
 
 __all__ = [
+    "DDS",
     "METHODS",
     "SVIDAG",
     "BCDNets",

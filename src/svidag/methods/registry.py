@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from svidag.methods.base import Method
 from svidag.methods.bcd_nets import BCDNets
+from svidag.methods.dds import DDS
 from svidag.methods.dibs import DiBS
 from svidag.methods.exact import Exact
 from svidag.methods.order_mcmc import OrderMCMC
@@ -24,6 +25,7 @@ METHODS: Mapping[str, Method] = MappingProxyType(
             PublishedSVIDAG(),
             Exact(),
             DiBS(),
+            DDS(),
             ProDAG(),
             BCDNets(),
         )
