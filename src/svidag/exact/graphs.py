@@ -33,7 +33,7 @@ def exact_graphs(
 def require_feasible(m: int, mechanism: str) -> None:
     """Refuse a table with too many variables."""
     _check_size(m, ORDER_LIMIT, "the exact posterior")
-    if mechanism != "linear":
+    if mechanism not in ("linear", "discrete"):
         limit = FLEXIBLE_LIMIT if mechanism == "flexible" else NONLINEAR_LIMIT
         _check_size(m, limit, f"the exact posterior with {mechanism} mechanisms")
 

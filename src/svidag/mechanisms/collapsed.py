@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from svidag.data import Scaling
+from svidag.mechanisms.discrete import DiscreteTables
+from svidag.mechanisms.discrete_parameters import DiscreteParameters
 from svidag.mechanisms.flexible import FlexibleMechanism
 from svidag.mechanisms.flexible_parameters import FlexibleParameters
 from svidag.mechanisms.flexible_screen import ScreenedFlexible
@@ -13,9 +15,9 @@ from svidag.mechanisms.wide_parameters import WideParameters
 
 
 def parameter_distribution(
-    model: LinearGaussian | WideNetwork | FlexibleMechanism | ScreenedFlexible,
+    model: LinearGaussian | WideNetwork | FlexibleMechanism | ScreenedFlexible | DiscreteTables,
     scaling: Scaling | None,
-) -> LinearParameters | WideParameters | FlexibleParameters:
+) -> LinearParameters | WideParameters | FlexibleParameters | DiscreteParameters:
     """p(θ | A, D) of the model that gave the evidence.
 
     Examples
@@ -27,6 +29,8 @@ def parameter_distribution(
     """
     if isinstance(model, LinearGaussian):
         return LinearParameters(model, scaling)
+    if isinstance(model, DiscreteTables):
+        return DiscreteParameters(model)
     if isinstance(model, ScreenedFlexible):
         model = model.mechanism
     if isinstance(model, FlexibleMechanism):

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from svidag.mechanisms.discrete import DiscreteTables
 from svidag.mechanisms.flexible import LOCATIONS, FlexibleMechanism
 from svidag.mechanisms.flexible_screen import ScreenedFlexible
 from svidag.mechanisms.linear import LinearGaussian
@@ -42,6 +43,12 @@ LEAST_GAIN = 5.0
 """Log pseudo-evidence that flexible mechanisms must gain to be chosen."""
 
 
+IntegratedScores = (
+    LinearGaussian | WideNetwork | FlexibleMechanism | ScreenedFlexible | DiscreteTables
+)
+"""Evidences of every node given any parents."""
+
+
 @dataclass(frozen=True)
 class Choice:
     """The mechanism, and by how much log pseudo-evidence it was preferred."""
@@ -57,7 +64,7 @@ class Integrated:
     Attributes
     ----------
     name
-        ``"linear"``, ``"nonlinear"`` or ``"flexible"``.
+        ``"linear"``, ``"nonlinear"``, ``"flexible"`` or ``"discrete"``.
     scores
         The evidence of every node given any parents.
     sketch
@@ -69,7 +76,7 @@ class Integrated:
     """
 
     name: str
-    scores: LinearGaussian | WideNetwork | FlexibleMechanism | ScreenedFlexible
+    scores: IntegratedScores
     sketch: WideNetwork | None
     margin: float | None = None
     weight: float = 1.0
@@ -105,6 +112,8 @@ def integrate(
     margin = None if choice is None else choice.margin
     if mechanism == "linear":
         return Integrated(mechanism, build.linear(), None, margin, weight)
+    if mechanism == "discrete":
+        return Integrated(mechanism, DiscreteTables.of(problem.data, weight), None, None, weight)
     if mechanism == "flexible":
         flexible = build.flexible()
         scores = ScreenedFlexible.of(flexible) if screened else flexible

@@ -12,14 +12,15 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar
 
+from svidag.data import Kind
 from svidag.exact.orders import ExactOrders, parent_weights
 from svidag.mechanisms.collapsed import parameter_distribution
+from svidag.mechanisms.discrete import DiscreteTables
 from svidag.mechanisms.flexible import FlexibleMechanism
 from svidag.mechanisms.flexible_screen import ScreenedFlexible
 from svidag.mechanisms.linear import LinearGaussian
-from svidag.mechanisms.wide import WideNetwork
 from svidag.methods.base import Method, MethodResult, Run, Support
-from svidag.methods.mechanism_choice import Integrated, integrate
+from svidag.methods.mechanism_choice import Integrated, IntegratedScores, integrate
 from svidag.methods.order_sampling import ChainSettings, SearchSettings, sample_orders
 from svidag.posterior.diagnostics import Level, Reason
 from svidag.problem import Problem
@@ -34,6 +35,9 @@ MOST_NETWORK = 25_000_000
 
 MOST_SUMMED = 8
 """Variables up to which flexible mechanisms are; beyond, searches fit fewer families."""
+
+MOST_COUNTED = 2.5e8
+"""Rows times parent sets of all variables up to which discrete problems are: ten seconds."""
 
 MOST_FLEXIBLE, MOST_CELLS = 30, 60_000
 """Variables, and rows times variables, up to which ``"auto"`` considers flexible mechanisms."""
@@ -68,7 +72,9 @@ class OrderMCMC(ChainSettings, SearchSettings, Method):
         "Mechanisms integrated out, Markov chains over orders; small problems are summed exactly."
     )
     support: ClassVar[Support] = Support(
-        mechanisms=("auto", "linear", "nonlinear", "flexible"), coarsening=True
+        mechanisms=("auto", "linear", "nonlinear", "flexible", "discrete"),
+        coarsening=True,
+        kinds=tuple(Kind),
     )
     trial: ClassVar[Mapping[str, Any]] = MappingProxyType({"exact": False, "orders": 200})
 
@@ -112,8 +118,10 @@ def _affordable(problem: Problem) -> bool:
     return m <= MOST_FLEXIBLE and rows * m <= MOST_CELLS
 
 
-def feasible(model: LinearGaussian | WideNetwork | FlexibleMechanism | ScreenedFlexible) -> bool:
+def feasible(model: IntegratedScores) -> bool:
     """Whether the sum over all orders takes little time."""
+    if isinstance(model, DiscreteTables):
+        return model.codes.size * 2.0 ** (model.m - 1) <= MOST_COUNTED
     if isinstance(model, LinearGaussian):
         return model.m <= MOST_LINEAR
     if isinstance(model, FlexibleMechanism | ScreenedFlexible):

@@ -334,6 +334,8 @@ def _growth(
         growth = dataclasses.replace(growth, powers=_powers(rows))
     elif isinstance(mechanism.scores, ScreenedFlexible):
         growth = dataclasses.replace(growth, powers=_powers(rows), mechanism_sweeps=DIRECTED_SWEEPS)
+    elif mechanism.name == "discrete":
+        growth = dataclasses.replace(growth, mechanism_sweeps=DIRECTED_SWEEPS)
     elif mechanism.name != "linear":
         growth = dataclasses.replace(growth, expand_within=EXPENSIVE)
     if m > MANY:
@@ -369,7 +371,8 @@ def _grower(sampling: _Sampling) -> Grower:
         blocks = mechanism.scores.curved
     else:
         data = problem.data
-        blocks = GaussianBlocks.additive(data.values, data.intervened, mechanism.weight)
+        values = data.values if data.continuous.all() else _standard(data.values)
+        blocks = GaussianBlocks.additive(values, data.intervened, mechanism.weight)
     return Grower(
         weigher(mechanism.scores),
         None if mechanism.sketch is None else weigher(mechanism.sketch),
@@ -380,6 +383,12 @@ def _grower(sampling: _Sampling) -> Grower:
         sampling.schedule.flattest,
         run.deadline,
     )
+
+
+def _standard(values: Float[np.ndarray, "N m"]) -> Float[np.ndarray, "N m"]:
+    """Codes in the scale that Gaussian models expect; orders need only be roughly right."""
+    away = values - values.mean(axis=0)
+    return away / np.maximum(away.std(axis=0), 1e-9)
 
 
 def _tabulate(sampling: _Sampling, grower: Grower) -> ParentSetTables:
