@@ -34,7 +34,7 @@ def require_feasible(m: int, mechanism: str) -> None:
     """Refuse a table with too many variables."""
     _check_size(m, ORDER_LIMIT, "the exact posterior")
     if mechanism not in ("linear", "discrete"):
-        limit = FLEXIBLE_LIMIT if mechanism == "flexible" else NONLINEAR_LIMIT
+        limit = NONLINEAR_LIMIT if mechanism == "nonlinear" else FLEXIBLE_LIMIT
         _check_size(m, limit, f"the exact posterior with {mechanism} mechanisms")
 
 

@@ -5,19 +5,33 @@ from __future__ import annotations
 from svidag.data import Scaling
 from svidag.mechanisms.discrete import DiscreteTables
 from svidag.mechanisms.discrete_parameters import DiscreteParameters
+from svidag.mechanisms.equations import ParameterDistribution
 from svidag.mechanisms.flexible import FlexibleMechanism
 from svidag.mechanisms.flexible_parameters import FlexibleParameters
 from svidag.mechanisms.flexible_screen import ScreenedFlexible
 from svidag.mechanisms.linear import LinearGaussian
 from svidag.mechanisms.linear_parameters import LinearParameters
+from svidag.mechanisms.mixed import MixedMechanism
+from svidag.mechanisms.mixed_parameters import MixedParameters
+from svidag.mechanisms.mixed_screen import ScreenedMixed
 from svidag.mechanisms.wide import WideNetwork
 from svidag.mechanisms.wide_parameters import WideParameters
 
+IntegratedScores = (
+    LinearGaussian
+    | WideNetwork
+    | FlexibleMechanism
+    | ScreenedFlexible
+    | DiscreteTables
+    | MixedMechanism
+    | ScreenedMixed
+)
+"""Evidences of every node given any parents, with their parameters integrated out."""
+
 
 def parameter_distribution(
-    model: LinearGaussian | WideNetwork | FlexibleMechanism | ScreenedFlexible | DiscreteTables,
-    scaling: Scaling | None,
-) -> LinearParameters | WideParameters | FlexibleParameters | DiscreteParameters:
+    model: IntegratedScores, scaling: Scaling | None
+) -> ParameterDistribution:
     """p(θ | A, D) of the model that gave the evidence.
 
     Examples
@@ -31,6 +45,10 @@ def parameter_distribution(
         return LinearParameters(model, scaling)
     if isinstance(model, DiscreteTables):
         return DiscreteParameters(model)
+    if isinstance(model, ScreenedMixed):
+        model = model.mechanism
+    if isinstance(model, MixedMechanism):
+        return MixedParameters(model, scaling)
     if isinstance(model, ScreenedFlexible):
         model = model.mechanism
     if isinstance(model, FlexibleMechanism):

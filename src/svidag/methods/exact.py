@@ -31,7 +31,7 @@ class Exact(Method):
     name: ClassVar[str] = "exact"
     summary: ClassVar[str] = "Every graph accounted for, by dynamic programming; few variables."
     support: ClassVar[Support] = Support(
-        mechanisms=("linear", "nonlinear", "flexible", "discrete"),
+        mechanisms=("linear", "nonlinear", "flexible", "discrete", "mixed"),
         structure_weights=True,
         coarsening=True,
         kinds=tuple(Kind),

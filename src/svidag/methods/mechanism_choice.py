@@ -17,11 +17,14 @@ from typing import Any
 
 import numpy as np
 
+from svidag.mechanisms.collapsed import IntegratedScores
 from svidag.mechanisms.discrete import DiscreteTables
 from svidag.mechanisms.flexible import LOCATIONS, FlexibleMechanism
 from svidag.mechanisms.flexible_screen import ScreenedFlexible
 from svidag.mechanisms.linear import LinearGaussian
 from svidag.mechanisms.local import FamilyScores
+from svidag.mechanisms.mixed import MixedMechanism
+from svidag.mechanisms.mixed_screen import ScreenedMixed
 from svidag.mechanisms.wide import WideNetwork
 from svidag.prior import EdgePrior
 from svidag.problem import Problem
@@ -43,12 +46,6 @@ LEAST_GAIN = 5.0
 """Log pseudo-evidence that flexible mechanisms must gain to be chosen."""
 
 
-IntegratedScores = (
-    LinearGaussian | WideNetwork | FlexibleMechanism | ScreenedFlexible | DiscreteTables
-)
-"""Evidences of every node given any parents."""
-
-
 @dataclass(frozen=True)
 class Choice:
     """The mechanism, and by how much log pseudo-evidence it was preferred."""
@@ -64,7 +61,7 @@ class Integrated:
     Attributes
     ----------
     name
-        ``"linear"``, ``"nonlinear"``, ``"flexible"`` or ``"discrete"``.
+        ``"linear"``, ``"nonlinear"``, ``"flexible"``, ``"discrete"`` or ``"mixed"``.
     scores
         The evidence of every node given any parents.
     sketch
@@ -114,6 +111,10 @@ def integrate(
         return Integrated(mechanism, build.linear(), None, margin, weight)
     if mechanism == "discrete":
         return Integrated(mechanism, DiscreteTables.of(problem.data, weight), None, None, weight)
+    if mechanism == "mixed":
+        mixed = MixedMechanism(problem.data, weight)
+        scores = ScreenedMixed(mixed) if screened else mixed
+        return Integrated(mechanism, scores, None, None, weight)
     if mechanism == "flexible":
         flexible = build.flexible()
         scores = ScreenedFlexible.of(flexible) if screened else flexible

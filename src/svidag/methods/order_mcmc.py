@@ -14,13 +14,15 @@ from typing import Any, ClassVar
 
 from svidag.data import Kind
 from svidag.exact.orders import ExactOrders, parent_weights
-from svidag.mechanisms.collapsed import parameter_distribution
+from svidag.mechanisms.collapsed import IntegratedScores, parameter_distribution
 from svidag.mechanisms.discrete import DiscreteTables
 from svidag.mechanisms.flexible import FlexibleMechanism
 from svidag.mechanisms.flexible_screen import ScreenedFlexible
 from svidag.mechanisms.linear import LinearGaussian
+from svidag.mechanisms.mixed_screen import ScreenedMixed
+from svidag.mechanisms.wide import WideNetwork
 from svidag.methods.base import Method, MethodResult, Run, Support
-from svidag.methods.mechanism_choice import Integrated, IntegratedScores, integrate
+from svidag.methods.mechanism_choice import Integrated, integrate
 from svidag.methods.order_sampling import ChainSettings, SearchSettings, sample_orders
 from svidag.posterior.diagnostics import Level, Reason
 from svidag.problem import Problem
@@ -39,6 +41,9 @@ MOST_SUMMED = 8
 MOST_COUNTED = 2.5e8
 """Rows times parent sets of all variables up to which discrete problems are: ten seconds."""
 
+MOST_REGRESSED = 4e6
+"""The same for regressions of columns of several kinds: ten seconds."""
+
 MOST_FLEXIBLE, MOST_CELLS = 30, 60_000
 """Variables, and rows times variables, up to which ``"auto"`` considers flexible mechanisms."""
 
@@ -50,7 +55,7 @@ EXACT = Reason(
 SCREENED = Reason(
     Level.TRUST,
     "Every order is accounted for, nothing is sampled; possible parents that explain nothing in "
-    "two simpler regressions were weighed by those regressions alone.",
+    "simpler regressions were weighed by those regressions alone.",
 )
 
 
@@ -72,7 +77,7 @@ class OrderMCMC(ChainSettings, SearchSettings, Method):
         "Mechanisms integrated out, Markov chains over orders; small problems are summed exactly."
     )
     support: ClassVar[Support] = Support(
-        mechanisms=("auto", "linear", "nonlinear", "flexible", "discrete"),
+        mechanisms=("auto", "linear", "nonlinear", "flexible", "discrete", "mixed"),
         coarsening=True,
         kinds=tuple(Kind),
     )
@@ -120,12 +125,15 @@ def _affordable(problem: Problem) -> bool:
 
 def feasible(model: IntegratedScores) -> bool:
     """Whether the sum over all orders takes little time."""
+    if isinstance(model, ScreenedMixed):
+        return model.mechanism.data.values.size * 2.0 ** (model.m - 1) <= MOST_REGRESSED
     if isinstance(model, DiscreteTables):
         return model.codes.size * 2.0 ** (model.m - 1) <= MOST_COUNTED
     if isinstance(model, LinearGaussian):
         return model.m <= MOST_LINEAR
     if isinstance(model, FlexibleMechanism | ScreenedFlexible):
         return model.m <= MOST_SUMMED
+    assert isinstance(model, WideNetwork)
     return model.columns.shape[1] * 2.0**model.m <= MOST_NETWORK
 
 
@@ -138,7 +146,7 @@ def _sum_orders(problem: Problem, run: Run, mechanism: Integrated) -> MethodResu
         parameter_distribution(mechanism.scores, problem.scaling),
         mechanism.name,
         Status.EXACT,
-        (SCREENED if isinstance(mechanism.scores, ScreenedFlexible) else EXACT,),
+        (SCREENED if isinstance(mechanism.scores, ScreenedFlexible | ScreenedMixed) else EXACT,),
         mechanism_margin=mechanism.margin,
         log_evidence=graphs.log_evidence,
     )

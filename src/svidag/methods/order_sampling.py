@@ -20,6 +20,7 @@ from svidag.mechanisms.flexible_screen import ScreenedFlexible
 from svidag.mechanisms.gaussian_blocks import GaussianBlocks
 from svidag.mechanisms.linear import LinearGaussian
 from svidag.mechanisms.local import CachedScores, FamilyScores, LocalScores
+from svidag.mechanisms.mixed_screen import ScreenedMixed
 from svidag.methods.base import Run
 from svidag.methods.chain_diagnostics import (
     ChainDiagnostics,
@@ -332,7 +333,7 @@ def _growth(
     growth = GrowthSettings(**{f.name: getattr(settings, f.name) for f in _SEARCH})
     if mechanism.sketch is not None:
         growth = dataclasses.replace(growth, powers=_powers(rows))
-    elif isinstance(mechanism.scores, ScreenedFlexible):
+    elif isinstance(mechanism.scores, ScreenedFlexible | ScreenedMixed):
         growth = dataclasses.replace(growth, powers=_powers(rows), mechanism_sweeps=DIRECTED_SWEEPS)
     elif mechanism.name == "discrete":
         growth = dataclasses.replace(growth, mechanism_sweeps=DIRECTED_SWEEPS)
