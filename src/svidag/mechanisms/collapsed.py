@@ -11,9 +11,9 @@ from svidag.mechanisms.flexible_parameters import FlexibleParameters
 from svidag.mechanisms.flexible_screen import ScreenedFlexible
 from svidag.mechanisms.linear import LinearGaussian
 from svidag.mechanisms.linear_parameters import LinearParameters
-from svidag.mechanisms.mixed import MixedMechanism
 from svidag.mechanisms.mixed_parameters import MixedParameters
 from svidag.mechanisms.mixed_screen import ScreenedMixed
+from svidag.mechanisms.order_averaged import OrderAveraged
 from svidag.mechanisms.wide import WideNetwork
 from svidag.mechanisms.wide_parameters import WideParameters
 
@@ -23,7 +23,7 @@ IntegratedScores = (
     | FlexibleMechanism
     | ScreenedFlexible
     | DiscreteTables
-    | MixedMechanism
+    | OrderAveraged
     | ScreenedMixed
 )
 """Evidences of every node given any parents, with their parameters integrated out."""
@@ -45,10 +45,8 @@ def parameter_distribution(
         return LinearParameters(model, scaling)
     if isinstance(model, DiscreteTables):
         return DiscreteParameters(model)
-    if isinstance(model, ScreenedMixed):
-        model = model.mechanism
-    if isinstance(model, MixedMechanism):
-        return MixedParameters(model, scaling)
+    if isinstance(model, OrderAveraged | ScreenedMixed):
+        return MixedParameters(model.mechanism, scaling)
     if isinstance(model, ScreenedFlexible):
         model = model.mechanism
     if isinstance(model, FlexibleMechanism):

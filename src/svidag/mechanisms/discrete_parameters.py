@@ -22,6 +22,7 @@ from svidag.mechanisms.nodewise import (
     NodewiseEquations,
     chosen_levels,
     draw_by_family,
+    level_noise,
 )
 from svidag.run.streams import Stream, generator
 
@@ -57,6 +58,13 @@ class ProbabilityTable(NodeEquation):
     ) -> Float[np.ndarray, " R"]:
         """A level for each row."""
         return chosen_levels(np.exp(self.log_table[self._place(rows)]), noise)
+
+    def noise(
+        self, rows: Float[np.ndarray, "R m"], uniform: Float[np.ndarray, " R"]
+    ) -> Float[np.ndarray, " R"]:
+        """Noise that picks the level of each row."""
+        probabilities = np.exp(self.log_table[self._place(rows)])
+        return level_noise(probabilities, rows[:, self.node].astype(np.int64), uniform)
 
 
 @dataclass(frozen=True, eq=False)

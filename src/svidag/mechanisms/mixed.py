@@ -8,17 +8,17 @@
 Counts are Gaussian on the scale of log(1 + x) rather than Poisson: counts vary more than Poisson's
 in nearly every table, and a distribution that is too narrow is sure of effects that are not there.
 
-Where ordinal causes have more than two levels, f_j(S) averages two regressions: on their scores,
-and on all contrasts between their levels (:mod:`svidag.mechanisms.mixed_features`).
+Where ordinal causes have more than two levels, log p(x_j | x_S) averages two regressions: on their
+scores, and on all contrasts between their levels (:mod:`svidag.mechanisms.mixed_features`).
 
-All are densities, or probabilities, of the values of j alone, so that f_j(S) compares between
-parent sets. Which of two variables of different kinds is the cause rests on the form of these
-regressions alone (:mod:`svidag.posterior.open_directions`).
+All are densities, or probabilities, of the values of j alone, so that they compare between parent
+sets. Which of two variables of different kinds is the cause would rest on the form of these
+regressions alone; :mod:`svidag.mechanisms.order_averaged` makes the evidence of graphs of them.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -46,18 +46,21 @@ class GaussianFeatures:
     ----------
     features
         The features.
+    intervened
+        Where values were set from outside.
     weight
         How many times every row counts.
     """
 
     features: MixedFeatures
+    intervened: Bool[np.ndarray, "N m"]
     weight: float = 1.0
 
     @cached_property
     def linear(self) -> LinearGaussian:
         """BGe of all features, with the prior that it has for continuous columns alone."""
         features = self.features
-        intervened = features.data.intervened[:, features.owner]
+        intervened = self.intervened[:, features.owner]
         return LinearGaussian.from_values(features.values, intervened, weight=self.weight)
 
     def family_scores(
@@ -105,6 +108,8 @@ class MixedMechanism:
         The table, in the scale of the fit.
     weight
         How many times every row counts.
+    rows
+        The rows that count at all; None for all.
 
     Examples
     --------
@@ -120,6 +125,12 @@ class MixedMechanism:
 
     data: Dataset
     weight: float = 1.0
+    rows: Bool[np.ndarray, " N"] | None = None
+
+    def of_rows(self, rows: Bool[np.ndarray, " N"]) -> MixedMechanism:
+        """Regressions of some rows, in which nothing counts as set from outside."""
+        natural = replace(self.data, intervened=np.zeros(self.data.intervened.shape, dtype=bool))
+        return MixedMechanism(natural, self.weight, None if rows.all() else rows)
 
     @property
     def m(self) -> int:
@@ -129,12 +140,22 @@ class MixedMechanism:
     @cached_property
     def features(self) -> MixedFeatures:
         """Features of every column."""
-        return MixedFeatures(self.data)
+        return MixedFeatures(self.data, self.rows)
+
+    @cached_property
+    def values(self) -> Float[np.ndarray, "n m"]:
+        """The rows that count."""
+        return self.data.values if self.rows is None else self.data.values[self.rows]
+
+    @cached_property
+    def intervened(self) -> Bool[np.ndarray, "n m"]:
+        """Where they were set from outside."""
+        return self.data.intervened if self.rows is None else self.data.intervened[self.rows]
 
     @cached_property
     def gaussian(self) -> GaussianFeatures:
         """Gaussian evidences."""
-        return GaussianFeatures(self.features, self.weight)
+        return GaussianFeatures(self.features, self.intervened, self.weight)
 
     def family_scores(
         self, nodes: Int[np.ndarray, " B"], parents: Bool[np.ndarray, "B m"]
@@ -157,14 +178,6 @@ class MixedMechanism:
         on_all_cores(work, np.flatnonzero(discrete))
         return scores
 
-    def score_tables(self) -> Float[np.ndarray, "m subsets"]:
-        """f_j(S) for every node and every subset S, indexed by bit mask; −∞ where j ∈ S."""
-        members = (np.arange(2**self.m)[:, None] >> np.arange(self.m)) & 1 == 1
-        without, nodes = np.nonzero(~members)
-        table = np.full((self.m, 2**self.m), -np.inf)
-        table[nodes, without] = self.family_scores(nodes, members[without])
-        return table
-
     def versions(self, parents: Int[np.ndarray, " l"]) -> list[Int[np.ndarray, " F"]]:
         """The features of each regression: the plain ones, and all where these are more."""
         plain, full = (self.features.members(parents, full=full) for full in (False, True))
@@ -172,8 +185,8 @@ class MixedMechanism:
 
     def regressions(self, j: int, parents: Int[np.ndarray, " l"]) -> list[LaplaceFit]:
         """The regressions of a discrete variable on these causes, one for each version."""
-        rows = np.flatnonzero(~self.data.intervened[:, j])
-        size, level = len(self.data.levels[j]), self.data.values[rows, j].astype(np.int64)
+        rows = np.flatnonzero(~self.intervened[:, j])
+        size, level = len(self.data.levels[j]), self.values[rows, j].astype(np.int64)
         first, group = self._groups(rows, parents)
         counts = np.bincount(group * size + level, minlength=len(first) * size)
         counts = self.weight * counts.reshape(len(first), size)
@@ -194,7 +207,7 @@ class MixedMechanism:
         sizes = np.array([len(self.data.levels[i]) for i in parents], dtype=np.int64)
         if not self.data.discrete[parents].all() or np.prod(sizes.astype(float)) > MOST_GROUPS:
             return rows, np.arange(len(rows))
-        codes = self.data.values[rows[:, None], parents].astype(np.int64).T
+        codes = self.values[rows[:, None], parents].astype(np.int64).T
         _, first, group = np.unique(
             configurations(codes, sizes), return_index=True, return_inverse=True
         )

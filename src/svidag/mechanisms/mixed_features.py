@@ -24,6 +24,13 @@ from svidag.data.scaling import centre_and_scale
 class MixedFeatures:
     """The features of every column of a table, and of further rows.
 
+    Attributes
+    ----------
+    data
+        The table, in the scale of the fit.
+    rows
+        Rows whose features are wanted; contrasts are scaled by the whole table in any case.
+
     Examples
     --------
     >>> import pandas as pd
@@ -34,6 +41,7 @@ class MixedFeatures:
     """
 
     data: Dataset
+    rows: Bool[np.ndarray, " N"] | None = None
 
     @cached_property
     def owner(self) -> Int[np.ndarray, " E"]:
@@ -50,8 +58,9 @@ class MixedFeatures:
 
     @cached_property
     def values(self) -> Float[np.ndarray, "N E"]:
-        """The features of the table."""
-        return self.of(self.data.values, np.arange(self.data.m))
+        """The features of the table, or of the chosen rows."""
+        rows = self.data.values if self.rows is None else self.data.values[self.rows]
+        return self.of(rows, np.arange(self.data.m))
 
     def of(
         self, rows: Float[np.ndarray, "R m"], columns: Int[np.ndarray, " l"]

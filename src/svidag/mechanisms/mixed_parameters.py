@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, UInt8
-from scipy.special import expit, log_ndtr, log_softmax
+from scipy.special import expit, log_ndtr, log_softmax, ndtr, ndtri
 
 from svidag.data import Kind, Scaling
 from svidag.mechanisms.discrete_regression import LaplaceFit, contrasts
@@ -24,6 +24,7 @@ from svidag.mechanisms.nodewise import (
     NodewiseEquations,
     chosen_levels,
     draw_by_family,
+    level_noise,
 )
 from svidag.run.streams import Stream, generator
 
@@ -78,6 +79,12 @@ class LevelProbabilities(NodeEquation):
         """A level for each row."""
         return chosen_levels(self.probabilities(rows), noise)
 
+    def noise(
+        self, rows: Float[np.ndarray, "R m"], uniform: Float[np.ndarray, " R"]
+    ) -> Float[np.ndarray, " R"]:
+        """Noise that picks the level of each row."""
+        return level_noise(self.probabilities(rows), rows[:, self.node].astype(np.int64), uniform)
+
 
 @dataclass(frozen=True, eq=False)
 class GaussianRegression(NodeEquation):
@@ -100,13 +107,30 @@ class GaussianRegression(NodeEquation):
         x, mean, sd = rows[:, self.node], self._mean(rows), self.scale * self.sd
         if not self.count:
             return -0.5 * ((x - mean) / sd) ** 2 - np.log(sd * np.sqrt(2 * np.pi))
-        low = np.where(x > 0, (np.log(np.maximum(x, 0.5) + 0.5) - mean) / sd, -np.inf)
-        high = (np.log(x + 1.5) - mean) / sd
+        low, high = self._ends(rows)
         flip = low + high > 0  # the nearer tail keeps its digits
         low, high = np.where(flip, -high, low), np.where(flip, -low, high)
         return log_ndtr(high) + np.log(
             -np.expm1(np.minimum(log_ndtr(low) - log_ndtr(high), -1e-15))
         )
+
+    def _ends(
+        self, rows: Float[np.ndarray, "R m"]
+    ) -> tuple[Float[np.ndarray, " R"], Float[np.ndarray, " R"]]:
+        """The noise between which a count is what it is."""
+        x, mean, sd = rows[:, self.node], self._mean(rows), self.scale * self.sd
+        low = np.where(x > 0, (np.log(np.maximum(x, 0.5) + 0.5) - mean) / sd, -np.inf)
+        return low, (np.log(x + 1.5) - mean) / sd
+
+    def noise(
+        self, rows: Float[np.ndarray, "R m"], uniform: Float[np.ndarray, " R"]
+    ) -> Float[np.ndarray, " R"]:
+        """The residual over the standard deviation; of a count a randomised one."""
+        if not self.count:
+            return (rows[:, self.node] - self._mean(rows)) / (self.scale * self.sd)
+        low, high = (ndtr(end) for end in self._ends(rows))
+        tiny = np.finfo(float).eps
+        return ndtri(np.clip(low + uniform * (high - low), tiny, 1 - tiny))
 
     def value(
         self, rows: Float[np.ndarray, "R m"], noise: Float[np.ndarray, " R"]

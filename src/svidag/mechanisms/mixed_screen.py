@@ -8,24 +8,26 @@ chance. Those members are taken out one at a time, the least first, which leaves
 
     f_j(S) = f_j(T) + g_j(S) − g_j(T),
 
-with g the Gaussian evidence: what parents that explain nothing cost is what they cost in it. For
-continuous variables g is the evidence itself, and nothing is approximated.
+with g the Gaussian evidence: what parents that explain nothing cost is what they cost in it. Where
+j and S are continuous g is the evidence itself, and nothing is approximated.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.stats import chi2
 
-from svidag.mechanisms.local import CachedScores
 from svidag.mechanisms.mixed import MixedMechanism
+from svidag.mechanisms.order_averaged import OrderAveraged
 from svidag.mechanisms.wide import on_all_cores
 
-CHANCE = 0.01
+MOST_PARENTS = 5
+"""Parents of a set that is fitted, at most: the strongest; all orders of them are averaged."""
+CHANCE = 0.3
 """Probability of a likelihood ratio by chance from which it could well be chance."""
 
 
@@ -35,8 +37,8 @@ class ScreenedMixed:
 
     Attributes
     ----------
-    mechanism
-        The mechanism.
+    averaged
+        The evidence of parent sets.
 
     Examples
     --------
@@ -45,35 +47,39 @@ class ScreenedMixed:
     >>> rng = np.random.default_rng(0)
     >>> x = rng.standard_normal((300, 2))
     >>> frame = pd.DataFrame({"x": x[:, 0], "y": x[:, 1], "b": x[:, 0] > rng.logistic(size=300)})
-    >>> screened = ScreenedMixed(MixedMechanism(Dataset.from_any(frame)))
+    >>> screened = ScreenedMixed(OrderAveraged(MixedMechanism(Dataset.from_any(frame))))
     >>> screened.explaining(2, np.array([True, True, False])).tolist()
     [True, False, False]
     """
 
-    mechanism: MixedMechanism
+    averaged: OrderAveraged
 
     @property
     def m(self) -> int:
         """The number of variables."""
-        return self.mechanism.m
+        return self.averaged.m
 
-    @cached_property
-    def fitted(self) -> CachedScores:
-        """Scores of the families that were fitted."""
-        return CachedScores(self.mechanism)
+    @property
+    def mechanism(self) -> MixedMechanism:
+        """The regressions."""
+        return self.averaged.mechanism
 
     def family_scores(
         self, nodes: Int[np.ndarray, " B"], parents: Bool[np.ndarray, "B m"]
     ) -> Float[np.ndarray, " B"]:
         """f_j(S) for each pair of a node j and a parent set S."""
         kept, gaussian = parents.copy(), self.mechanism.gaussian
-        discrete = np.flatnonzero(self.mechanism.data.discrete[nodes] & parents.any(axis=1))
+        discrete = self.mechanism.data.discrete
+        regressed = discrete[nodes] | (parents & discrete).any(axis=1)
+        regressed &= parents.any(axis=1)
 
         def work(b: int) -> None:
             kept[b] = self.explaining(int(nodes[b]), parents[b])
 
-        on_all_cores(work, discrete)
-        scores = self.fitted.family_scores(nodes, kept)
+        on_all_cores(work, np.flatnonzero(regressed))
+        scores = np.empty(len(nodes))
+        scores[~regressed] = gaussian.family_scores(nodes[~regressed], parents[~regressed])
+        scores[regressed] = self.averaged.family_scores(nodes[regressed], kept[regressed])
         idle = np.flatnonzero((kept != parents).any(axis=1))
         if len(idle):
             own = nodes[idle]
@@ -96,7 +102,7 @@ class ScreenedMixed:
             members = np.flatnonzero(kept)
             excess = self._excess(j, members)
             least = int(excess.argmin())
-            if excess[least] >= 1.0:
+            if excess[least] >= 1.0 and len(members) <= MOST_PARENTS:
                 break
             kept[members[least]] = False
         return kept

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, UInt8
-from scipy.special import ndtr
+from scipy.special import ndtr, ndtri
 
 from svidag.mechanisms.equations import Equations, schedule
 from svidag.mechanisms.wide import by_parent_set, on_all_cores
@@ -31,6 +31,12 @@ class NodeEquation(abc.ABC):
         self, rows: Float[np.ndarray, "R m"], noise: Float[np.ndarray, " R"]
     ) -> Float[np.ndarray, " R"]:
         """x_j, from its causes and standard normal noise."""
+
+    @abc.abstractmethod
+    def noise(
+        self, rows: Float[np.ndarray, "R m"], uniform: Float[np.ndarray, " R"]
+    ) -> Float[np.ndarray, " R"]:
+        """Noise that gives the x_j of each row; where much noise does, a uniform number chooses."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,6 +98,25 @@ def draw_by_family(
 
     on_all_cores(work, by_parent_set(targets, parents))
     return NodewiseEquations(graphs, found)
+
+
+def level_noise(
+    probabilities: Float[np.ndarray, "R K"],
+    level: Int[np.ndarray, " R"],
+    uniform: Float[np.ndarray, " R"],
+) -> Float[np.ndarray, " R"]:
+    """Standard normal noise that picks these levels: a randomised quantile residual.
+
+    Examples
+    --------
+    >>> level_noise(np.array([[0.5, 0.5]]), np.array([1]), np.array([0.0])).tolist()
+    [0.0]
+    """
+    row = np.arange(len(level))
+    own = probabilities[row, level]
+    below = probabilities.cumsum(axis=1)[row, level] - own
+    tiny = np.finfo(float).eps
+    return ndtri(np.clip(below + uniform * own, tiny, 1 - tiny))
 
 
 def chosen_levels(

@@ -14,7 +14,7 @@ from svidag.data import Dataset
 from svidag.data.resampling import split_groups
 from svidag.methods.bagging import MixtureCheckpoint, check_bags, fit_automatically, fit_bags
 from svidag.methods.base import Method, Support
-from svidag.methods.column_kinds import DISCRETE, MIXED, suit
+from svidag.methods.column_kinds import DISCRETE, suit
 from svidag.methods.mixing import FitBatch
 from svidag.methods.registry import METHODS, find_method
 from svidag.posterior import Posterior
@@ -152,7 +152,7 @@ def fit(
     table = Dataset.from_any(data, interventions=interventions, transforms=transforms, kinds=kinds)
     can = _others(lambda support: set(table.kinds) <= set(support.kinds))
     mechanism, table = suit(chosen, mechanism, table, can)
-    if fits == "auto" and mechanism in (DISCRETE, MIXED):
+    if fits == "auto" and mechanism == DISCRETE:
         fits = None
     problem = Problem.build(table, prior=prior, interventions=None, standardise=standardise)
     _require_support(chosen, problem)
@@ -177,7 +177,7 @@ def fit(
         else:
             done = MixtureCheckpoint.load(state_file, saved)
             if fits == "auto":
-                posterior = fit_automatically(batch, bag_rows, done, saved, identity)
+                posterior = fit_automatically(batch, mechanism, bag_rows, done, saved, identity)
             else:
                 posterior = fit_bags(batch, mechanism, int(fits), bag_rows, done, identity)
     _warn(posterior)

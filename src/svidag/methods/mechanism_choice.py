@@ -25,6 +25,7 @@ from svidag.mechanisms.linear import LinearGaussian
 from svidag.mechanisms.local import FamilyScores
 from svidag.mechanisms.mixed import MixedMechanism
 from svidag.mechanisms.mixed_screen import ScreenedMixed
+from svidag.mechanisms.order_averaged import OrderAveraged
 from svidag.mechanisms.wide import WideNetwork
 from svidag.prior import EdgePrior
 from svidag.problem import Problem
@@ -112,7 +113,7 @@ def integrate(
     if mechanism == "discrete":
         return Integrated(mechanism, DiscreteTables.of(problem.data, weight), None, None, weight)
     if mechanism == "mixed":
-        mixed = MixedMechanism(problem.data, weight)
+        mixed = OrderAveraged(MixedMechanism(problem.data, weight))
         scores = ScreenedMixed(mixed) if screened else mixed
         return Integrated(mechanism, scores, None, None, weight)
     if mechanism == "flexible":

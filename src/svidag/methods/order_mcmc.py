@@ -36,13 +36,10 @@ MOST_NETWORK = 25_000_000
 """Parent sets times rows up to which networks are: half a minute."""
 
 MOST_SUMMED = 8
-"""Variables up to which flexible mechanisms are; beyond, searches fit fewer families."""
+"""Variables up to which flexible and mixed mechanisms are; beyond, searches fit fewer families."""
 
 MOST_COUNTED = 2.5e8
 """Rows times parent sets of all variables up to which discrete problems are: ten seconds."""
-
-MOST_REGRESSED = 4e6
-"""The same for regressions of columns of several kinds: ten seconds."""
 
 MOST_FLEXIBLE, MOST_CELLS = 30, 60_000
 """Variables, and rows times variables, up to which ``"auto"`` considers flexible mechanisms."""
@@ -126,7 +123,7 @@ def _affordable(problem: Problem) -> bool:
 def feasible(model: IntegratedScores) -> bool:
     """Whether the sum over all orders takes little time."""
     if isinstance(model, ScreenedMixed):
-        return model.mechanism.data.values.size * 2.0 ** (model.m - 1) <= MOST_REGRESSED
+        return model.m <= MOST_SUMMED
     if isinstance(model, DiscreteTables):
         return model.codes.size * 2.0 ** (model.m - 1) <= MOST_COUNTED
     if isinstance(model, LinearGaussian):

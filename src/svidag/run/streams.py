@@ -48,6 +48,7 @@ class Stream(enum.StrEnum):
     PRIOR_PREDICTIVE_ROWS = "rows of a problem from the model itself"
     PROBE_SEEDS = "seeds of probes under other specifications"
     REPORT_NOISE = "noise of the effects in a report"
+    RESIDUALS = "residuals of discrete variables"
     RESAMPLES = "rows of a resampled table"
     SEARCHES = "searches over orders"
     SEARCHES_BY_MECHANISM = "searches over orders by the mechanism itself"
