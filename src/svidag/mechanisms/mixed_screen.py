@@ -71,7 +71,6 @@ class ScreenedMixed:
         kept, gaussian = parents.copy(), self.mechanism.gaussian
         discrete = self.mechanism.data.discrete
         regressed = discrete[nodes] | (parents & discrete).any(axis=1)
-        regressed &= parents.any(axis=1)
 
         def work(b: int) -> None:
             kept[b] = self.explaining(int(nodes[b]), parents[b])
