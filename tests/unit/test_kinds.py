@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 import svidag
-from svidag.cli.application import application
+from svidag.cli import app
 from svidag.data import Dataset, Kind
 
 N = 60
@@ -154,11 +154,11 @@ def test_methods_for_continuous_columns_name_one_that_can(method):
 def test_every_kind_from_a_file_by_the_command_line(tmp_path):
     path = tmp_path / "table.csv"
     TABLE.to_csv(path, index=False)
-    run = CliRunner().invoke(application, ["check", str(path), "--kind", "age=count"])
+    run = CliRunner().invoke(app, ["check", str(path), "--kind", "age=count"])
     assert run.exit_code == 0, run.output
     assert "'site' is categorical: 'liver', 'lung' and 'skin'" in run.output
     assert "'stage' is ordinal: 1, 2, 3 and 4" in run.output
     assert "'age' is a count" in run.output
-    bad = CliRunner().invoke(application, ["check", str(path), "--kind", "age"])
+    bad = CliRunner().invoke(app, ["check", str(path), "--kind", "age"])
     assert bad.exit_code != 0
     assert "--kind takes COLUMN=KIND" in bad.output

@@ -285,10 +285,12 @@ class Posterior(Answers):
     def _values(self, rows: Any) -> Float[np.ndarray, "N m"]:
         """Rows with every column, as the mechanisms know them."""
         data = None if self.problem is None else self.problem.data
-        if data is not None and data.discrete.any() and isinstance(rows, pd.DataFrame):
-            if tuple(rows.columns) != self.names:
-                raise ValueError(f"rows must have the columns {self.names}; got {(*rows.columns,)}")
-            return data.encode(rows)
+        if data is not None and data.discrete.any():
+            frame = rows if isinstance(rows, pd.DataFrame) else pd.DataFrame(rows)
+            found = tuple(map(str, frame.columns))
+            if isinstance(rows, pd.DataFrame) and found != self.names:
+                raise ValueError(f"rows must have the columns {self.names}; got {found}")
+            return data.encode(frame.set_axis(pd.Index(self.names, dtype=object), axis=1))
         names = None if hasattr(rows, "columns") else self.names
         found = Dataset.from_any(rows, names=names, kinds="continuous")
         if found.names != self.names:
