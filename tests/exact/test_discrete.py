@@ -81,6 +81,7 @@ def test_members_of_a_class_have_the_same_evidence():
     np.testing.assert_allclose(totals, totals[0])
 
 
+@pytest.mark.filterwarnings("ignore::svidag.FitWarning")
 def test_the_default_call_is_exact_and_chains_agree_with_it():
     frame = table(200)
     exact = svidag.fit(frame, kinds="categorical", method="exact", progress=False)
