@@ -230,9 +230,16 @@ def _column(
     count, _ = np.histogram(column, bins=BINS)
     bars = tuple((count / count.max()).round(3).tolist())
     return Column(
-        name, kind, transform, float(free.mean()), float(free.std()), float(column.min()),
-        float(column.max()), int(intervened.sum()), bars,
-    )  # fmt: skip
+        name,
+        kind,
+        transform,
+        float(free.mean()),
+        float(free.std()),
+        float(column.min()),
+        float(column.max()),
+        int(intervened.sum()),
+        bars,
+    )
 
 
 def _kind(data: Dataset, j: int) -> str:
