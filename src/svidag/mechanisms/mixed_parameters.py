@@ -9,6 +9,7 @@ out of order, the draw is moved halfway towards the mode until they are in order
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, UInt8
@@ -41,9 +42,13 @@ class Inputs:
     def of(self, rows: Float[np.ndarray, "R m"]) -> Float[np.ndarray, "R F"]:
         """The features of rows in the units of the table."""
         scaled = rows if self.scaling is None else self.scaling.apply(rows)
-        features = self.model.features
-        every = features.members(self.parents, full=True)
-        return features.of(scaled, self.parents)[:, np.isin(every, self.members)]
+        return self.model.features.of(scaled, self.parents)[:, self._chosen]
+
+    @cached_property
+    def _chosen(self) -> Bool[np.ndarray, " G"]:
+        """Which of all features of the causes the regression has."""
+        every = self.model.features.members(self.parents, full=True)
+        return np.isin(every, self.members)
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,14 +221,10 @@ class MixedParameters(ParameterDistribution):
             chosen = np.full(count, share.argmax())
         else:
             chosen = rng.choice(len(versions), size=count, p=share)
-        found: list[NodeEquation] = []
-        for version in chosen:
-            inputs = Inputs(self.model, self.scaling, parents, versions[version])
-            if levels:
-                found.append(self._levels(j, inputs, fits[version], rng))
-            else:
-                found.append(self._gaussian(j, inputs, rng))
-        return found
+        inputs = [Inputs(self.model, self.scaling, parents, members) for members in versions]
+        if levels:
+            return [self._levels(j, inputs[v], fits[v], rng) for v in chosen]
+        return [self._gaussian(j, inputs[v], rng) for v in chosen]
 
     def _levels(
         self, j: int, inputs: Inputs, fit: LaplaceFit, rng: np.random.Generator | None
