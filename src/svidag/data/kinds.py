@@ -177,7 +177,9 @@ def _categories(column: pd.Series, name: str, asked: str | None) -> Column:
     usual = Kind.ORDINAL if used.cat.ordered else Kind.CATEGORICAL
     if len(labels) == 2:
         usual = Kind.BINARY
-    kind = _discrete_kind(asked, usual, len(labels), name, has_order=used.cat.ordered or numeric)
+    kind = _discrete_kind(
+        asked, usual, len(labels), name, has_order=bool(used.cat.ordered) or numeric
+    )
     return Column(np.where(codes < 0, np.nan, codes), kind, tuple(labels))
 
 

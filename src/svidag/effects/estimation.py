@@ -98,7 +98,8 @@ def share_before(
     """The probability of the level that is meant, before the cause is moved."""
     graphs = posterior.sample(n, seed)
     relevant = query.relevant_nodes(graphs).relevant
-    noise = even_noise(relevant.shape, generator(seed, Stream.EFFECT_NOISE, ROUNDS))
+    shape = len(graphs), len(posterior.names)
+    noise = even_noise(shape, generator(seed, Stream.EFFECT_NOISE, ROUNDS))
     equations = distribution.draw(graphs, seed, relevant)
     rows = equations.propagate(np.broadcast_to(query.fixed, noise.shape), noise, relevant)
     return float(query.measured(rows).mean())

@@ -126,7 +126,7 @@ class DiscreteParameters(ParameterDistribution):
         def tables(j: int, parents: Int[np.ndarray, " l"], count: int) -> list[NodeEquation]:
             alpha = self._concentration(j, parents)
             mean = np.log(alpha / alpha.sum(axis=1, keepdims=True))
-            return [self._table(j, parents, mean)] * count
+            return [self._table(j, parents, mean) for _ in range(count)]
 
         return draw_by_family(graphs, nodes, tables)
 
