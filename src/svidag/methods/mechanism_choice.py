@@ -17,10 +17,15 @@ from typing import Any
 
 import numpy as np
 
+from svidag.mechanisms.collapsed import IntegratedScores
+from svidag.mechanisms.discrete import DiscreteTables
 from svidag.mechanisms.flexible import LOCATIONS, FlexibleMechanism
 from svidag.mechanisms.flexible_screen import ScreenedFlexible
 from svidag.mechanisms.linear import LinearGaussian
 from svidag.mechanisms.local import FamilyScores
+from svidag.mechanisms.mixed import MixedMechanism
+from svidag.mechanisms.mixed_screen import ScreenedMixed
+from svidag.mechanisms.order_averaged import OrderAveraged
 from svidag.mechanisms.wide import WideNetwork
 from svidag.prior import EdgePrior
 from svidag.problem import Problem
@@ -57,7 +62,7 @@ class Integrated:
     Attributes
     ----------
     name
-        ``"linear"``, ``"nonlinear"`` or ``"flexible"``.
+        ``"linear"``, ``"nonlinear"``, ``"flexible"``, ``"discrete"`` or ``"mixed"``.
     scores
         The evidence of every node given any parents.
     sketch
@@ -69,7 +74,7 @@ class Integrated:
     """
 
     name: str
-    scores: LinearGaussian | WideNetwork | FlexibleMechanism | ScreenedFlexible
+    scores: IntegratedScores
     sketch: WideNetwork | None
     margin: float | None = None
     weight: float = 1.0
@@ -105,6 +110,12 @@ def integrate(
     margin = None if choice is None else choice.margin
     if mechanism == "linear":
         return Integrated(mechanism, build.linear(), None, margin, weight)
+    if mechanism == "discrete":
+        return Integrated(mechanism, DiscreteTables.of(problem.data, weight), None, None, weight)
+    if mechanism == "mixed":
+        mixed = OrderAveraged(MixedMechanism(problem.data, weight))
+        scores = ScreenedMixed(mixed) if screened else mixed
+        return Integrated(mechanism, scores, None, None, weight)
     if mechanism == "flexible":
         flexible = build.flexible()
         scores = ScreenedFlexible.of(flexible) if screened else flexible
