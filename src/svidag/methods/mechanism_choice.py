@@ -5,8 +5,8 @@ node the parents are chosen greedily, by that mechanism's own evidence and the p
 regard to cycles: the sum over nodes is a pseudo-evidence, log Π_j p(x_j | chosen neighbours of j).
 
 Flexible mechanisms contain the linear ones and never have less evidence; they are chosen if they
-gain more than `LEAST_GAIN` in all. Their fits take long, so that their parents are those that BGe
-or a small network chooses, whichever gives more.
+gain more than `LEAST_GAIN` in all. Their fits take long, so that parents are those that BGe or a
+small network chooses, whichever gives more to the mechanism in question.
 """
 
 from __future__ import annotations
@@ -208,7 +208,9 @@ class _Builder:
             forward_selection(scores, prior, most=MOST_PARENTS)
             for scores in (flexible.linear, self.network(min(self.sketch_units, FEW_UNITS)))
         ]
-        plain = weigh(flexible.linear, selections[0])
-        found = np.maximum(*(weigh(flexible, selected) for selected in selections))
-        gain = float((found - plain).sum()) - LEAST_GAIN
+
+        def best(scores: FamilyScores) -> float:
+            return float(np.maximum(*(weigh(scores, chosen) for chosen in selections)).sum())
+
+        gain = best(flexible) - best(flexible.linear) - LEAST_GAIN
         return Choice("flexible" if gain > 0 else "linear", abs(gain))
