@@ -24,6 +24,7 @@ def test_linear_gaussian_tables_stay_linear(seed):
     assert choose(table)[0] == "linear"
 
 
+@pytest.mark.filterwarnings("ignore::svidag.DataWarning")
 @pytest.mark.parametrize("noise", ["t", "lognormal", "uniform"])
 def test_other_noise_is_noticed_on_a_hundred_rows(noise):
     table = svidag.datasets.synthetic(m=6, edges=6, n=100, noise=noise, seed=1).data
