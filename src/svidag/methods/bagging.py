@@ -184,6 +184,10 @@ def _judge(found: Sensitivity) -> list[Reason]:
     if found.doubtful:
         text = f"{found.sentence} A mixture of fits would say so: allow more `minutes`."
         return [Reason(Level.NOT, text)]
+    if found.flipped.any():
+        arrows = "; ".join(found.lines(most=3))
+        text = f"{found.sentence} No more than 1 in 20 did, so that the fit stands, but not these"
+        return [Reason(Level.CAREFUL, f"{text}: {arrows}.")]
     if not found.probes:
         return [Reason(Level.CAREFUL, found.sentence)]
     return [Reason(Level.TRUST, found.sentence)]
