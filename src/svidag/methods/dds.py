@@ -70,7 +70,7 @@ class DDS(DDSSettings, Method):
         outcome = loop.run(
             algorithm,
             loop.Keys.of_seed(run.seed),
-            loop.Schedule(self.epochs, self.chunk, stop=self.stop, grid=self.check_every),
+            loop.Schedule(self.epochs, self.check_every, stop=self.stop, grid=self.check_every),
             report=report,
             keep=lambda snapshot: run.checkpoint.keep("epochs", snapshot),
             resume=run.resumed("epochs"),
@@ -101,10 +101,6 @@ class DDS(DDSSettings, Method):
         errors = trace["held_out"][self.check_every - 1 :: self.check_every]
         last = errors[-self.patience :]
         return len(errors) > self.patience and bool(last[0] <= last.min())
-
-    def identity(self) -> dict[str, Any]:
-        """The settings; chunks change no number."""
-        return {name: value for name, value in self.values().items() if name != "chunk"}
 
 
 def _algorithm(problem: Problem, settings: DDS, seed: int) -> DAGSampling:

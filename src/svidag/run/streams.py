@@ -34,7 +34,7 @@ class Stream(enum.StrEnum):
     GUIDE_ROUNDS = "estimated moves over orders"
     GUIDE_START = "first guides and orders"
     GUIDE_STEPS = "training of the guides"
-    HELD_OUT_ROWS = "rows held out to choose a setting"
+    HELD_OUT_ROWS = "rows held out from training"
     LINEAR_EXTENSIONS = "linear extensions of a graph"
     FIT_SEEDS = "seeds of the fits of a mixture"
     MECHANISM_NETWORKS = "first weights of the mechanisms"
