@@ -175,7 +175,7 @@ class MixedMechanism:
             found = np.array([fit.log_evidence for fit in fits])
             scores[b] = np.logaddexp.reduce(found) - np.log(len(found))
 
-        on_all_cores(work, np.flatnonzero(discrete))
+        on_all_cores(work, np.flatnonzero(discrete).tolist())
         return scores
 
     def versions(self, parents: Int[np.ndarray, " l"]) -> list[Int[np.ndarray, " F"]]:

@@ -75,7 +75,7 @@ class ScreenedMixed:
         def work(b: int) -> None:
             kept[b] = self.explaining(int(nodes[b]), parents[b])
 
-        on_all_cores(work, np.flatnonzero(regressed))
+        on_all_cores(work, np.flatnonzero(regressed).tolist())
         scores = np.empty(len(nodes))
         scores[~regressed] = gaussian.family_scores(nodes[~regressed], parents[~regressed])
         scores[regressed] = self.averaged.family_scores(nodes[regressed], kept[regressed])
