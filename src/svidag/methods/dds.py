@@ -113,11 +113,14 @@ def _algorithm(problem: Problem, settings: DDS, seed: int) -> DAGSampling:
     order = generator(seed, Stream.HELD_OUT_ROWS).permutation(data.n_rows)
     held = max(1, round(settings.validation * data.n_rows))
     values, seen = data.values.astype(np.float32), ~data.intervened
-    parts = [x[rows] for rows in (order[held:], order[:held]) for x in (values, seen)]
+    train, rest = order[held:], order[:held]
     p = edge_probability(problem.prior, settings.edge_probability).astype(np.float32)
     above = precedence(problem.prior.required, GAP)
-    placed = jax.device_put((*parts, above, p))
-    return DAGSampling(*placed[:4], problem.prior.to_jax(), *placed[4:], settings)
+    rows, held_rows, above, p = jax.device_put(
+        ((values[train], seen[train]), (values[rest], seen[rest]), above, p)
+    )
+    prior = problem.prior.to_jax()
+    return DAGSampling(rows[0], rows[1], held_rows[0], held_rows[1], prior, above, p, settings)
 
 
 def _details(outcome: Outcome[DDSState], algorithm: DAGSampling) -> DDSDiagnostics:
