@@ -19,8 +19,8 @@ class SVIDAG(BaseEstimator):
 
     Parameters
     ----------
-    method, mechanism, prior, transforms, standardise, graph_weights, coarsen, bags, bag_rows,
-    minutes, workers, seed
+    method, mechanism, prior, transforms, missing, standardise, graph_weights, coarsen, bags,
+    bag_rows, minutes, workers, seed
         As in :func:`svidag.fit`.
     progress, checkpoint
         As in :func:`svidag.fit`; progress is silent unless asked for. Settings are those of the
@@ -51,6 +51,7 @@ class SVIDAG(BaseEstimator):
         mechanism: Any = "auto",
         prior: Any = None,
         transforms: Any = None,
+        missing: Any = "error",
         standardise: Any = True,
         graph_weights: Any = "order",
         coarsen: Any = None,
@@ -66,6 +67,7 @@ class SVIDAG(BaseEstimator):
         self.mechanism = mechanism
         self.prior = prior
         self.transforms = transforms
+        self.missing = missing
         self.standardise = standardise
         self.graph_weights = graph_weights
         self.coarsen = coarsen
@@ -94,7 +96,12 @@ class SVIDAG(BaseEstimator):
         target = interventions if isinstance(interventions, str) else None
         measured = X if target is None else X.drop(columns=target)
         values = validate_data(
-            self, measured, dtype=np.float64, ensure_min_samples=3, ensure_min_features=2
+            self,
+            measured,
+            dtype=np.float64,
+            ensure_min_samples=3,
+            ensure_min_features=2,
+            ensure_all_finite=True if self.missing == "error" else "allow-nan",
         )
         self.posterior_: Posterior = fit(
             X if isinstance(X, pd.DataFrame) else values,

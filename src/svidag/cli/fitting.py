@@ -41,6 +41,13 @@ Transform = Annotated[
         "for more."
     ),
 ]
+Missing = Annotated[
+    str,
+    typer.Option(
+        help="Missing cells: error; drop: leave out their rows; impute: average over completed "
+        "tables."
+    ),
+]
 
 
 def check(
@@ -86,6 +93,7 @@ def fit(
     interventions: Interventions = None,
     drop: Drop = None,
     transform: Transform = None,
+    missing: Missing = "error",
     method: Annotated[
         str, typer.Option(help="How the posterior is found; `svidag methods` lists them.")
     ] = "order-mcmc",
@@ -142,6 +150,7 @@ def fit(
         "knowledge": None if knowledge is None else _absolute(knowledge),
         "interventions": interventions,
         "drop": tuple(drop or ()),
+        "missing": missing,
         "mechanism": mechanism,
         "method": method,
         "standardise": standardise,

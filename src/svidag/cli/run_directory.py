@@ -33,6 +33,7 @@ class Request:
     interventions: str | None = None
     drop: tuple[str, ...] = ()
     transform: str | dict[str, str] | None = None
+    missing: str = "error"
     method: str = "order-mcmc"
     mechanism: str = "auto"
     standardise: bool = True
@@ -80,6 +81,7 @@ class Request:
             prior=self.prior(),
             method=find_method(self.method).with_values(self.settings),
             mechanism=self.mechanism,
+            missing=self.missing,
             standardise=self.standardise,
             graph_weights=self.graph_weights,
             coarsen=self.coarsen,

@@ -133,7 +133,7 @@ def _unusable(names: Sequence[str], values: Values) -> Iterator[Finding]:
         missing, infinite = np.isnan(column), np.isinf(column)
         large = np.isfinite(column) & (np.abs(column) > LARGEST)
         if missing.any():
-            advice = "drop or impute them"
+            advice = 'missing="impute" draws them, missing="drop" leaves these rows out'
             yield Finding("missing", (name,), _where(missing, "missing value", name, advice))
         if infinite.any():
             advice = "drop or replace them"

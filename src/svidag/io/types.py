@@ -29,6 +29,7 @@ TYPES: Mapping[str, str] = types.MappingProxyType(
         "dataset": "svidag.data.dataset:Dataset",
         "scaling": "svidag.data.scaling:Scaling",
         "finding": "svidag.data.audit:Finding",
+        "missing cells": "svidag.data.imputation:MissingCells",
         "edge prior": "svidag.prior.edges:EdgePrior",
         # Distributions over graphs.
         "graphs": "svidag.posterior.distributions:DrawnGraphs",

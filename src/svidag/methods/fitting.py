@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from svidag.data import Dataset
+from svidag.data import Dataset, Finding
+from svidag.data.imputation import complete_rows
 from svidag.data.resampling import split_groups
 from svidag.methods.bagging import MixtureCheckpoint, check_bags, fit_automatically, fit_bags
 from svidag.methods.base import Method, Support
+from svidag.methods.imputing import fit_imputed, tables_needed
 from svidag.methods.mixing import FitBatch
 from svidag.methods.registry import METHODS, find_method
 from svidag.posterior import Posterior
@@ -29,6 +31,8 @@ from svidag.run.warnings import FitWarning
 
 WEIGHTS = ("order", "structure")
 """Ways to weigh graphs."""
+MISSING = ("error", "drop", "impute")
+"""What to do about missing cells."""
 
 
 def fit(
@@ -39,6 +43,7 @@ def fit(
     prior: Prior | None = None,
     interventions: Any = None,
     transforms: Any = None,
+    missing: str = "error",
     standardise: bool = True,
     graph_weights: str = "order",
     coarsen: float | None = None,
@@ -74,6 +79,11 @@ def fit(
     transforms
         ``"log"`` or ``"rank-gaussian"`` for every column before the fit, or for some of them by
         name: ``{"CRP": "log"}``. Effects are then in the units of the transformed column.
+    missing
+        What to do about missing cells. ``"error"``: refuse the table. ``"drop"``: leave out the
+        rows that have any. ``"impute"``: complete the table eight times by draws from fitted
+        mechanisms, fit each, and mix the posteriors; with ``bags=B``, B tables, each resampled.
+        Values are taken to be missing at random; `Posterior.imputed` has the draws.
     standardise
         Centre and scale each column by its entries that were not set from outside.
     graph_weights
@@ -138,15 +148,25 @@ def fit(
         minutes=minutes,
         workers=workers,
         seed=seed,
+        missing=missing,
     )
     fits = check_bags(bags, bag_rows, chosen, mechanism)
     data, labels = split_groups(data, groups, interventions)
-    if transforms is not None:
-        data = Dataset.from_any(data, interventions=interventions, transforms=transforms)
-        interventions = None
-    problem = Problem.build(data, prior=prior, interventions=interventions, standardise=standardise)
+    data = Dataset.from_any(data, interventions=interventions, transforms=transforms)
+    _require_rows(labels, data)
+    notes: tuple[Finding, ...] = ()
+    if missing == "drop":
+        data, labels, notes = complete_rows(data, labels)
+    problem = Problem.build(
+        data,
+        prior=prior,
+        interventions=None,
+        standardise=standardise,
+        tables=tables_needed(fits) if missing == "impute" else 0,
+        seed=seed,
+        notes=notes,
+    )
     _require_support(chosen, problem)
-    _require_rows(labels, problem)
     identity = problem.fingerprint(
         method=chosen.name,
         mechanism=mechanism,
@@ -154,6 +174,7 @@ def fit(
         seed=seed,
         **({} if coarsen is None else {"coarsen": float(coarsen)}),
         **({} if fits is None else _resampled(fits, bag_rows, labels)),
+        **({} if problem.missing is None else {"missing": missing}),
         **chosen.identity(),
     )
     state_file = Checkpoint(checkpoint_path(checkpoint), identity)
@@ -162,7 +183,10 @@ def fit(
         batch = FitBatch(
             problem, chosen, graph_weights, coarsen, seed, labels, workers, deadline, stages.report
         )
-        if fits is None:
+        if problem.missing is not None:
+            done = MixtureCheckpoint.load(state_file, saved)
+            posterior = fit_imputed(batch, mechanism, fits, bag_rows, done, saved, identity)
+        elif fits is None:
             posterior = batch.fit_table(mechanism, state_file, saved, identity)
         else:
             done = MixtureCheckpoint.load(state_file, saved)
@@ -186,6 +210,7 @@ def check(
     minutes: float | None = None,
     workers: int | None = None,
     seed: int = 0,
+    missing: str = "error",
 ) -> Method:
     """The method, or an error that says what `fit` would refuse in these arguments.
 
@@ -207,6 +232,8 @@ def check(
         raise ValueError(f"standardise must be true or false; got {standardise!r}")
     if graph_weights not in WEIGHTS:
         raise ValueError(f"graph_weights must be one of {sorted(WEIGHTS)}; got {graph_weights!r}")
+    if missing not in MISSING:
+        raise ValueError(f"missing must be one of {list(MISSING)}; got {missing!r}")
     if coarsen is not None:
         _check_coarsening(chosen, coarsen)
     if not isinstance(seed, Integral) or isinstance(seed, bool) or seed < 0:
@@ -264,10 +291,10 @@ def _suitable(suits: Callable[[Support], bool]) -> Iterator[str]:
     return (name for name, method in METHODS.items() if suits(method.support))
 
 
-def _require_rows(labels: np.ndarray | None, problem: Problem) -> None:
-    if labels is not None and len(labels) != problem.data.n_rows:
+def _require_rows(labels: np.ndarray | None, data: Dataset) -> None:
+    if labels is not None and len(labels) != data.n_rows:
         raise ValueError(
-            f"groups has {len(labels)} labels; expected {problem.data.n_rows}, one for each row"
+            f"groups has {len(labels)} labels; expected {data.n_rows}, one for each row"
         )
 
 

@@ -175,8 +175,14 @@ def mix(
     identity: dict[str, Any],
     seconds: float,
     because: str = "",
+    note: str = "",
+    wanted: int | None = None,
 ) -> Posterior:
-    """The mixture with equal weights: evidence is as overconfident as the models are."""
+    """The mixture with equal weights: evidence is as overconfident as the models are.
+
+    `wanted` is the number of fits without a time limit, if it is not the number of those planned.
+    """
+    wanted = len(planned) if wanted is None else wanted
     numbers = sorted(fits)
     found = [fits[k] for k in numbers]
     graphs = MixtureGraphs(tuple(fit.graphs for fit in found), _equal(len(found)))
@@ -202,13 +208,13 @@ def mix(
         spread=spread,
     )
     status = max((fact.status for fact in facts), key=SEVERITY.index)
-    cut = len(found) < len(planned)
+    cut = len(found) < wanted
     diagnostics = Diagnostics(
         method=batch.method.name,
         mechanism=names.pop() if len(names) == 1 else "mixture",
         status=Status.TIME if cut else status,
         seconds=seconds,
-        reasons=tuple(_reasons(facts, details, len(planned), because)),
+        reasons=tuple(_reasons(facts, details, wanted, because, note)),
         settings=batch.method.identity(),
         fingerprint=identity,
         graph_weights=batch.graph_weights,
@@ -233,9 +239,9 @@ def _settings(planned: PlannedFit, fit: Posterior) -> dict[str, Any]:
 
 
 def _reasons(
-    facts: Sequence[Diagnostics], details: MixtureDetails, wanted: int, because: str
+    facts: Sequence[Diagnostics], details: MixtureDetails, wanted: int, because: str, note: str
 ) -> list[Reason]:
-    what = f"A mixture of {details.fits} fits of {details.bag_rows:,} rows"
+    what = f"A mixture of {details.fits} fits of {details.bag_rows:,} rows{note}"
     reasons = [Reason(Level.CAREFUL if because else Level.TRUST, f"{what}{because}.")]
     if details.fits < wanted:
         text = f"The time limit was reached when {details.fits} of {wanted} fits were done."

@@ -21,7 +21,7 @@ def residuals(
 
     Mechanisms are at the centre of their distribution. With x(ε) what an equation gives for
     standard normal noise ε, a residual is (x − x(0))/(x(1) − x(0)); NaN where a value was set from
-    outside.
+    outside, and where the value or that of a cause is missing.
 
     Examples
     --------
@@ -36,8 +36,7 @@ def residuals(
     data = problem.data
     if rows is None:
         rows = np.arange(0, data.n_rows, -(-data.n_rows // ROWS))
-    values = data.values if problem.scaling is None else problem.scaling.invert(data.values)
-    given = values[rows][None]
+    given = problem.values[rows][None]
     graph = posterior.consensus().graph.to_numpy().astype(np.uint8)
     equations = distribution.centre(graph[None])
     left = np.empty(given.shape[1:])
@@ -47,4 +46,8 @@ def residuals(
             for noise in (0.0, 1.0)
         )
         left[:, j] = (given[0, :, j] - usual) / np.maximum(high - usual, np.finfo(float).tiny)
-    return np.where(data.intervened[rows], np.nan, left)
+    unknown = data.intervened[rows]
+    if problem.missing is not None:
+        gone = problem.missing.mask[rows]
+        unknown = unknown | gone | (gone @ graph.astype(bool))
+    return np.where(unknown, np.nan, left)

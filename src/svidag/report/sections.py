@@ -180,6 +180,7 @@ class Column:
     low: float
     high: float
     intervened: int
+    missing: float
     bars: tuple[float, ...]
 
 
@@ -192,17 +193,27 @@ class Data:
     standardised: bool
     findings: tuple[Any, ...]
 
+    @property
+    def missing(self) -> bool:
+        """Whether cells are missing."""
+        return any(column.missing for column in self.columns)
+
 
 def data(posterior: Posterior) -> Data | None:
     """The data as they were given; None without the problem."""
     problem = posterior.problem
     if problem is None:
         return None
-    values = problem.data.values
-    if problem.scaling is not None:
-        values = problem.scaling.invert(values)
+    values, cells = problem.values, problem.missing
+    gone = np.zeros(values.shape, bool) if cells is None else cells.mask
     columns = tuple(
-        _column(name, values[:, j], problem.data.intervened[:, j], problem.data.transforms[j])
+        _column(
+            name,
+            values[~gone[:, j], j],
+            problem.data.intervened[~gone[:, j], j],
+            problem.data.transforms[j],
+            float(gone[:, j].mean()),
+        )
         for j, name in enumerate(problem.data.names)
     )
     return Data(len(values), columns, problem.scaling is not None, findings(posterior))
@@ -213,6 +224,7 @@ def _column(
     column: Float[np.ndarray, " N"],
     intervened: Bool[np.ndarray, " N"],
     transform: str | None,
+    missing: float,
 ) -> Column:
     free = column[~intervened] if not intervened.all() else column
     # Standardising and back leaves rounding errors.
@@ -221,7 +233,7 @@ def _column(
     bars = tuple((count / count.max()).round(3).tolist())
     return Column(
         name, transform, float(free.mean()), float(free.std()), float(column.min()),
-        float(column.max()), int(intervened.sum()), bars,
+        float(column.max()), int(intervened.sum()), missing, bars,
     )  # fmt: skip
 
 

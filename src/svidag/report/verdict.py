@@ -197,6 +197,11 @@ def _assumptions(posterior: Posterior) -> Iterator[str]:
     yield "No common cause of two variables is missing from the table."
     yield "No feedback loops."
     yield "Rows are independent of each other."
+    if posterior.problem is not None and posterior.problem.missing is not None:
+        yield (
+            "Values are missing at random: whether a cell is missing may depend on the known cells "
+            "of its row, but not on its own value. The table cannot tell."
+        )
     if facts is not None and facts.mechanism == "flexible":
         yield (
             "Noise is added to what causes do; it may have any smooth shape, and its size may "

@@ -36,6 +36,8 @@ class Stream(enum.StrEnum):
     LINEAR_EXTENSIONS = "linear extensions of a graph"
     FIT_SEEDS = "seeds of the fits of a mixture"
     MECHANISM_NETWORKS = "first weights of the mechanisms"
+    MISSING_CELLS = "values of missing cells"
+    MISSING_CELLS_BY_MECHANISM = "values of missing cells by fitted mechanisms"
     MIXTURE_DRAWS = "fits that graphs are drawn from"
     MIXTURE_PARAMETERS = "fits that parameters are drawn from"
     NEARBY_ORDERS = "orders near those that were visited"
