@@ -12,6 +12,7 @@ import numpy as np
 
 from svidag import __version__
 from svidag.data import Dataset, DataWarning, Finding, Scaling
+from svidag.data.environments import Environments
 from svidag.data.imputation import MissingCells, impute
 from svidag.prior import EdgePrior, Prior
 from svidag.run.streams import Stream, generator
@@ -30,6 +31,7 @@ class Problem:
     findings: tuple[Finding, ...]
     original_checksum: str
     missing: MissingCells | None = None
+    environments: Environments | None = None
 
     @classmethod
     def build(
@@ -42,6 +44,7 @@ class Problem:
         tables: int = 0,
         seed: int = 0,
         notes: tuple[Finding, ...] = (),
+        environments: Environments | None = None,
     ) -> Problem:
         """Read, audit, bind and standardise; every complaint about the input comes from here.
 
@@ -64,7 +67,7 @@ class Problem:
         scaling = None
         if standardise:
             dataset, scaling = dataset.standardise()
-        return cls(dataset, scaling, edges, (*notes, *findings), checksum, missing)
+        return cls(dataset, scaling, edges, (*notes, *findings), checksum, missing, environments)
 
     @property
     def values(self) -> np.ndarray:

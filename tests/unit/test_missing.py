@@ -55,7 +55,7 @@ def test_drop_leaves_out_rows_with_their_groups():
     assert plain.edge_probabilities().equals(direct.edge_probabilities())
     assert any("rows have missing values" in r.text for r in judge(plain).reasons)
     with pytest.raises(AuditError, match='too few remain: missing="impute"'):
-        complete_rows(Dataset.from_any(np.diag([np.nan] * 4) + np.ones((4, 4))), None)
+        complete_rows(Dataset.from_any(np.diag([np.nan] * 4) + np.ones((4, 4))))
 
 
 def test_a_table_without_missing_cells_is_fitted_as_ever():

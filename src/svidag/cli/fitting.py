@@ -30,6 +30,13 @@ Interventions = Annotated[
     str | None,
     typer.Option(help="The column that names each row's intervention targets, empty for none."),
 ]
+Environments = Annotated[
+    str | None,
+    typer.Option(
+        help="The column of batch, laboratory or experiment, with which mechanisms may change; "
+        "several are separated by commas."
+    ),
+]
 Drop = Annotated[
     list[str] | None,
     typer.Option(help="Columns that are not variables, separated by commas; or repeat it."),
@@ -91,6 +98,7 @@ def fit(
     ] = None,
     knowledge: Knowledge = None,
     interventions: Interventions = None,
+    environments: Environments = None,
     drop: Drop = None,
     transform: Transform = None,
     missing: Missing = "error",
@@ -149,6 +157,7 @@ def fit(
     asked = {
         "knowledge": None if knowledge is None else _absolute(knowledge),
         "interventions": interventions,
+        "environments": environments,
         "drop": tuple(drop or ()),
         "missing": missing,
         "mechanism": mechanism,

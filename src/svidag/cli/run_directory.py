@@ -15,6 +15,7 @@ from typing import Any
 import svidag
 from svidag.atomic import replacing
 from svidag.data import Dataset
+from svidag.data.environments import split_environments
 from svidag.data.files import read_table
 from svidag.data.resampling import split_groups
 from svidag.io.record import REQUEST, RESULT
@@ -31,6 +32,7 @@ class Request:
     data: str
     knowledge: str | None = None
     interventions: str | None = None
+    environments: str | None = None
     drop: tuple[str, ...] = ()
     transform: str | dict[str, str] | None = None
     missing: str = "error"
@@ -50,8 +52,8 @@ class Request:
         """The table, without dropped columns and the column of groups."""
         return self._table()[0]
 
-    def _table(self) -> tuple[Dataset, Any]:
-        """The table, and the group of each row where a column names them."""
+    def _table(self) -> tuple[Dataset, Any, Any]:
+        """The table, and the group and the environment of each row where columns name them."""
         data: Any = self.data
         if self.drop:
             data = read_table(self.data, self.interventions)
@@ -62,10 +64,19 @@ class Request:
                     f"--drop names {absent[0]!r}, which is not a column of {self.data}; "
                     f"its columns are {list(data.columns)}"
                 )
-            data = data.drop(columns=[name for name in dropped if name != self.groups])
+            kept = (self.groups, *self._contexts(data.columns))
+            data = data.drop(columns=[name for name in dropped if name not in kept])
+        contexts = None
+        if self.environments is not None:
+            data = read_table(self.data, self.environments) if isinstance(data, str) else data
+            names = self._contexts(data.columns)
+            data, contexts = split_environments(data, names, self.interventions)
         data, groups = split_groups(data, self.groups, self.interventions)
         table = Dataset.from_any(data, interventions=self.interventions, transforms=self.transform)
-        return table, groups
+        return table, groups, contexts
+
+    def _contexts(self, columns: Any) -> list[str]:
+        return [] if self.environments is None else _listed(self.environments, columns)
 
     def prior(self) -> svidag.Prior | None:
         """The beliefs, where a file gives them."""
@@ -75,7 +86,7 @@ class Request:
         """Fit, going on from the checkpoint if there is one."""
         from svidag.methods.registry import find_method
 
-        table, groups = self._table()
+        table, groups, contexts = self._table()
         return svidag.fit(
             table,
             prior=self.prior(),
@@ -86,6 +97,7 @@ class Request:
             graph_weights=self.graph_weights,
             coarsen=self.coarsen,
             groups=groups,
+            environments=contexts,
             bags=self.bags,
             bag_rows=self.bag_rows,
             seed=self.seed,

@@ -18,6 +18,7 @@ from jaxtyping import Bool, Float, Float64, Int
 from svidag.data.audit import MIN_ROWS, AuditError, Finding, require_usable
 from svidag.data.columns import listing, show
 from svidag.data.dataset import Dataset
+from svidag.data.environments import Environments
 from svidag.data.scaling import read_only
 
 ROUNDS, BETWEEN = 10, 5
@@ -100,20 +101,22 @@ def impute(data: Dataset, tables: int, rng: np.random.Generator) -> tuple[Datase
 
 
 def complete_rows(
-    data: Dataset, groups: Int[np.ndarray, " N"] | None
-) -> tuple[Dataset, Int[np.ndarray, " n"] | None, tuple[Finding, ...]]:
-    """The rows without missing cells, their groups, and what was left out.
+    data: Dataset,
+    groups: Int[np.ndarray, " N"] | None = None,
+    environments: Environments | None = None,
+) -> tuple[Dataset, Int[np.ndarray, " n"] | None, Environments | None, tuple[Finding, ...]]:
+    """The rows without missing cells, their groups and environments, and what was left out.
 
     Examples
     --------
     >>> x = np.array([[1.0, 2.0], [np.nan, 1.0], [2.0, 5.0], [3.0, 1.0]])
-    >>> complete_rows(Dataset.from_any(x), None)[0].n_rows
+    >>> complete_rows(Dataset.from_any(x))[0].n_rows
     3
     """
     missing = np.isnan(data.values)
     kept = ~missing.any(axis=1)
     if kept.all():
-        return data, groups, ()
+        return data, groups, environments, ()
     names = [name for name, some in zip(data.names, missing.any(axis=0), strict=True) if some]
     text = (
         f"{np.count_nonzero(~kept):,} of {len(kept):,} rows have missing values (in "
@@ -124,7 +127,8 @@ def complete_rows(
         raise AuditError((Finding("missing", tuple(names), f"{text}; {advice}"),))
     part = replace(data, values=data.values[kept], intervened=data.intervened[kept])
     labels = None if groups is None else groups[kept]
-    return part, labels, (Finding("left-out", tuple(names), text),)
+    contexts = None if environments is None else environments.rows(np.flatnonzero(kept))
+    return part, labels, contexts, (Finding("left-out", tuple(names), text),)
 
 
 def completed_tables(

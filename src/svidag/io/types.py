@@ -30,6 +30,7 @@ TYPES: Mapping[str, str] = types.MappingProxyType(
         "scaling": "svidag.data.scaling:Scaling",
         "finding": "svidag.data.audit:Finding",
         "missing cells": "svidag.data.imputation:MissingCells",
+        "environments": "svidag.data.environments:Environments",
         "edge prior": "svidag.prior.edges:EdgePrior",
         # Distributions over graphs.
         "graphs": "svidag.posterior.distributions:DrawnGraphs",
@@ -44,6 +45,7 @@ TYPES: Mapping[str, str] = types.MappingProxyType(
         "wide": "svidag.mechanisms.wide_parameters:WideParameters",
         "flexible": "svidag.mechanisms.flexible_parameters:FlexibleParameters",
         "networks": "svidag.variational.published_posterior:NetworkParameters",
+        "environment parameters": "svidag.mechanisms.environment_parameters:EnvironmentParameters",
         "mixture parameters": "svidag.posterior.mixture:MixtureParameters",
         # What these are made of.
         "parent weights": "svidag.exact.orders:ParentWeights",
@@ -52,6 +54,9 @@ TYPES: Mapping[str, str] = types.MappingProxyType(
         "linear model": "svidag.mechanisms.linear:LinearGaussian",
         "wide model": "svidag.mechanisms.wide:WideNetwork",
         "flexible model": "svidag.mechanisms.flexible:FlexibleMechanism",
+        "screened flexible model": "svidag.mechanisms.flexible_screen:ScreenedFlexible",
+        "gaussian blocks": "svidag.mechanisms.gaussian_blocks:GaussianBlocks",
+        "environment model": "svidag.mechanisms.environments:EnvironmentScores",
         "jax edge prior": "svidag.prior.edges:JaxEdgePrior",
         "network pair": "svidag.variational.published_bound:Networks",
         "gaussian orders": "svidag.variational.order_guide:GaussianOrders",

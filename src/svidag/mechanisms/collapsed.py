@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from svidag.data import Scaling
+from svidag.mechanisms.environment_parameters import EnvironmentParameters
+from svidag.mechanisms.environments import EnvironmentScores
 from svidag.mechanisms.flexible import FlexibleMechanism
 from svidag.mechanisms.flexible_parameters import FlexibleParameters
 from svidag.mechanisms.flexible_screen import ScreenedFlexible
@@ -13,9 +17,9 @@ from svidag.mechanisms.wide_parameters import WideParameters
 
 
 def parameter_distribution(
-    model: LinearGaussian | WideNetwork | FlexibleMechanism | ScreenedFlexible,
+    model: LinearGaussian | WideNetwork | FlexibleMechanism | ScreenedFlexible | EnvironmentScores,
     scaling: Scaling | None,
-) -> LinearParameters | WideParameters | FlexibleParameters:
+) -> LinearParameters | WideParameters | FlexibleParameters | EnvironmentParameters:
     """p(θ | A, D) of the model that gave the evidence.
 
     Examples
@@ -25,6 +29,17 @@ def parameter_distribution(
     >>> type(parameter_distribution(model, scaling=None)).__name__
     'LinearParameters'
     """
+    if isinstance(model, EnvironmentScores):
+        d = model.contrasts.shape[1]
+        beside = None
+        if scaling is not None:
+            centre, scale = (
+                np.append(scaling.centre, np.zeros(d)),
+                np.append(scaling.scale, np.ones(d)),
+            )
+            beside = Scaling(centre, scale)
+        inner = parameter_distribution(model.base, beside)
+        return EnvironmentParameters(model, inner, scaling)
     if isinstance(model, LinearGaussian):
         return LinearParameters(model, scaling)
     if isinstance(model, ScreenedFlexible):

@@ -45,6 +45,8 @@ class Support:
         Whether it computes ``graph_weights="structure"`` itself; otherwise draws are reweighted.
     coarsening
         Whether rows can count less than once.
+    environments
+        Whether mechanisms may change with the environment of a row.
     """
 
     mechanisms: tuple[str, ...]
@@ -54,6 +56,7 @@ class Support:
     acyclic: bool = True
     structure_weights: bool = False
     coarsening: bool = False
+    environments: bool = False
 
     def mechanism(self, asked: str) -> str:
         """The mechanism to use: for ``"auto"`` the first, unless the method itself chooses."""
@@ -121,6 +124,8 @@ class MethodResult:
         Where it chose the mechanism, by how much log evidence that one was preferred.
     log_evidence
         log p(D | knowledge), where it is known.
+    changes
+        P(the mechanism of a node changes with the environment, and how), where there are any.
     """
 
     graphs: GraphDistribution
@@ -131,6 +136,7 @@ class MethodResult:
     details: Details | None = None
     mechanism_margin: float | None = None
     log_evidence: float | None = None
+    changes: Mapping[str, tuple[float, ...]] | None = None
 
 
 @dataclass(frozen=True)

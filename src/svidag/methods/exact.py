@@ -8,6 +8,7 @@ from typing import ClassVar
 from svidag.exact.graphs import exact_graphs, require_feasible
 from svidag.mechanisms.collapsed import parameter_distribution
 from svidag.methods.base import Method, MethodResult, Run, Support
+from svidag.methods.changes import mechanism_changes
 from svidag.methods.mechanism_choice import integrate
 from svidag.methods.order_mcmc import EXACT
 from svidag.problem import Problem
@@ -30,7 +31,10 @@ class Exact(Method):
     name: ClassVar[str] = "exact"
     summary: ClassVar[str] = "Every graph accounted for, by dynamic programming; few variables."
     support: ClassVar[Support] = Support(
-        mechanisms=("linear", "nonlinear", "flexible"), structure_weights=True, coarsening=True
+        mechanisms=("linear", "nonlinear", "flexible"),
+        structure_weights=True,
+        coarsening=True,
+        environments=True,
     )
 
     units: int = setting(200, "Hidden units of a nonlinear mechanism.", least=0)
@@ -58,4 +62,5 @@ class Exact(Method):
             Status.EXACT,
             (EXACT,),
             log_evidence=log_evidence,
+            changes=mechanism_changes(mechanism.scores, graphs, run.seed),
         )

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from svidag.data import Dataset, Finding
+from svidag.data.environments import split_environments
 from svidag.data.imputation import complete_rows
 from svidag.data.resampling import split_groups
 from svidag.methods.bagging import MixtureCheckpoint, check_bags, fit_automatically, fit_bags
@@ -42,6 +43,7 @@ def fit(
     mechanism: str = "auto",
     prior: Prior | None = None,
     interventions: Any = None,
+    environments: Any = None,
     transforms: Any = None,
     missing: str = "error",
     standardise: bool = True,
@@ -76,6 +78,10 @@ def fit(
     interventions
         Boolean frame or array [N, m] of entries set from outside, or the name of the column that
         names each row's target. Such an entry is no evidence about its own causes.
+    environments
+        The column, or columns, of batch, laboratory or experiment, or a label for each row. They
+        are no variables and have no causes; any mechanism may change with them: its mean, its
+        scale, its slopes. `Posterior.changes` says which do.
     transforms
         ``"log"`` or ``"rank-gaussian"`` for every column before the fit, or for some of them by
         name: ``{"CRP": "log"}``. Effects are then in the units of the transformed column.
@@ -151,12 +157,14 @@ def fit(
         missing=missing,
     )
     fits = check_bags(bags, bag_rows, chosen, mechanism)
+    data, contexts = split_environments(data, environments, interventions)
     data, labels = split_groups(data, groups, interventions)
     data = Dataset.from_any(data, interventions=interventions, transforms=transforms)
-    _require_rows(labels, data)
+    _require_rows("groups", labels, data)
+    _require_rows("environments", None if contexts is None else contexts.labels, data)
     notes: tuple[Finding, ...] = ()
     if missing == "drop":
-        data, labels, notes = complete_rows(data, labels)
+        data, labels, contexts, notes = complete_rows(data, labels, contexts)
     problem = Problem.build(
         data,
         prior=prior,
@@ -165,6 +173,7 @@ def fit(
         tables=tables_needed(fits) if missing == "impute" else 0,
         seed=seed,
         notes=notes,
+        environments=contexts,
     )
     _require_support(chosen, problem)
     identity = problem.fingerprint(
@@ -175,6 +184,7 @@ def fit(
         **({} if coarsen is None else {"coarsen": float(coarsen)}),
         **({} if fits is None else _resampled(fits, bag_rows, labels)),
         **({} if problem.missing is None else {"missing": missing}),
+        **({} if contexts is None else {"environments": _digest(contexts.labels)}),
         **chosen.identity(),
     )
     state_file = Checkpoint(checkpoint_path(checkpoint), identity)
@@ -264,6 +274,7 @@ def _require_support(method: Method, problem: Problem) -> None:
     off_diagonal = prior.belief[prior.free]
     asked = {
         "interventions": ("interventions", problem.data.intervened.any()),
+        "environments": ("environments", problem.environments is not None),
         "beliefs": (
             "beliefs that differ between arrows",
             bool(len(off_diagonal)) and off_diagonal.min() != off_diagonal.max(),
@@ -291,17 +302,21 @@ def _suitable(suits: Callable[[Support], bool]) -> Iterator[str]:
     return (name for name, method in METHODS.items() if suits(method.support))
 
 
-def _require_rows(labels: np.ndarray | None, data: Dataset) -> None:
+def _require_rows(argument: str, labels: np.ndarray | None, data: Dataset) -> None:
     if labels is not None and len(labels) != data.n_rows:
         raise ValueError(
-            f"groups has {len(labels)} labels; expected {data.n_rows}, one for each row"
+            f"{argument} has {len(labels)} labels; expected {data.n_rows}, one for each row"
         )
 
 
 def _resampled(fits: int | str, bag_rows: int | None, labels: np.ndarray | None) -> dict[str, Any]:
     """What a mixture depends on beyond what a single fit depends on."""
-    groups = None if labels is None else hashlib.sha256(labels.tobytes()).hexdigest()
+    groups = None if labels is None else _digest(labels)
     return {"bags": fits, "bag_rows": bag_rows, "groups": groups}
+
+
+def _digest(labels: np.ndarray) -> str:
+    return hashlib.sha256(labels.tobytes()).hexdigest()
 
 
 def _warn(posterior: Posterior) -> None:

@@ -13,6 +13,7 @@ from jaxtyping import Int
 
 from svidag.data.resampling import usable_resample
 from svidag.io.tree import Encoder
+from svidag.mechanisms.environments import STRUCTURES
 from svidag.methods.base import Method
 from svidag.methods.single import fit_problem
 from svidag.methods.specifications import RAW, PlannedFit, Specification, cycle_specifications
@@ -79,7 +80,7 @@ class FitBatch:
     def resample(self, rows: int, number: int) -> Int[np.ndarray, " rows"]:
         """The rows of resample `number`."""
         rng = generator(self.seed, Stream.RESAMPLES, number)
-        return usable_resample(self.problem.data, self.groups, rows, rng)
+        return usable_resample(self.problem.data, self.groups, rows, rng, self.problem.environments)
 
     def fit(
         self,
@@ -219,6 +220,7 @@ def mix(
         fingerprint=identity,
         graph_weights=batch.graph_weights,
         details=details,
+        changes=_mean_changes(facts),
     )
     return Posterior(
         batch.problem.data.names,
@@ -227,6 +229,19 @@ def mix(
         diagnostics=diagnostics,
         problem=batch.problem,
     )
+
+
+def _mean_changes(facts: Sequence[Diagnostics]) -> dict[str, tuple[float, ...]] | None:
+    """The mean over fits of how probably mechanisms change with the environment."""
+    found = [fact.changes for fact in facts if fact.changes is not None]
+    if not found:
+        return None
+    names = sorted({name for each in found for name in each}, key=STRUCTURES.index)
+    nothing = (0.0,) * len(next(iter(found[0].values())))
+    return {
+        name: tuple(np.mean([each.get(name, nothing) for each in found], axis=0).tolist())
+        for name in names
+    }
 
 
 def _settings(planned: PlannedFit, fit: Posterior) -> dict[str, Any]:

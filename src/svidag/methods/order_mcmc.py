@@ -12,13 +12,17 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar
 
+import numpy as np
+
 from svidag.exact.orders import ExactOrders, parent_weights
 from svidag.mechanisms.collapsed import parameter_distribution
+from svidag.mechanisms.environments import EnvironmentScores
 from svidag.mechanisms.flexible import FlexibleMechanism
 from svidag.mechanisms.flexible_screen import ScreenedFlexible
 from svidag.mechanisms.linear import LinearGaussian
 from svidag.mechanisms.wide import WideNetwork
 from svidag.methods.base import Method, MethodResult, Run, Support
+from svidag.methods.changes import mechanism_changes
 from svidag.methods.mechanism_choice import Integrated, integrate
 from svidag.methods.order_sampling import ChainSettings, SearchSettings, sample_orders
 from svidag.posterior.diagnostics import Level, Reason
@@ -68,7 +72,7 @@ class OrderMCMC(ChainSettings, SearchSettings, Method):
         "Mechanisms integrated out, Markov chains over orders; small problems are summed exactly."
     )
     support: ClassVar[Support] = Support(
-        mechanisms=("auto", "linear", "nonlinear", "flexible"), coarsening=True
+        mechanisms=("auto", "linear", "nonlinear", "flexible"), coarsening=True, environments=True
     )
     trial: ClassVar[Mapping[str, Any]] = MappingProxyType({"exact": False, "orders": 200})
 
@@ -103,6 +107,7 @@ class OrderMCMC(ChainSettings, SearchSettings, Method):
             found.reasons,
             found.details,
             mechanism.margin,
+            changes=mechanism_changes(mechanism.scores, found.graphs, run.seed),
         )
 
 
@@ -112,13 +117,27 @@ def _affordable(problem: Problem) -> bool:
     return m <= MOST_FLEXIBLE and rows * m <= MOST_CELLS
 
 
-def feasible(model: LinearGaussian | WideNetwork | FlexibleMechanism | ScreenedFlexible) -> bool:
+def feasible(
+    model: LinearGaussian | WideNetwork | FlexibleMechanism | ScreenedFlexible | EnvironmentScores,
+) -> bool:
     """Whether the sum over all orders takes little time."""
+    if isinstance(model, EnvironmentScores):
+        if isinstance(model.base, LinearGaussian):
+            return model.m + np.log2(len(model.shares)) <= MOST_LINEAR
+        if isinstance(model.base, WideNetwork):
+            return 2 * model.base.columns.shape[1] * 2.0**model.m <= MOST_NETWORK
+        return model.m < MOST_SUMMED
     if isinstance(model, LinearGaussian):
         return model.m <= MOST_LINEAR
     if isinstance(model, FlexibleMechanism | ScreenedFlexible):
         return model.m <= MOST_SUMMED
     return model.columns.shape[1] * 2.0**model.m <= MOST_NETWORK
+
+
+def is_screened(scores: Any) -> bool:
+    """Whether families are fitted without parents that explain nothing."""
+    base = scores.base if isinstance(scores, EnvironmentScores) else scores
+    return isinstance(base, ScreenedFlexible)
 
 
 def _sum_orders(problem: Problem, run: Run, mechanism: Integrated) -> MethodResult:
@@ -130,7 +149,8 @@ def _sum_orders(problem: Problem, run: Run, mechanism: Integrated) -> MethodResu
         parameter_distribution(mechanism.scores, problem.scaling),
         mechanism.name,
         Status.EXACT,
-        (SCREENED if isinstance(mechanism.scores, ScreenedFlexible) else EXACT,),
+        (SCREENED if is_screened(mechanism.scores) else EXACT,),
         mechanism_margin=mechanism.margin,
         log_evidence=graphs.log_evidence,
+        changes=mechanism_changes(mechanism.scores, graphs, run.seed),
     )

@@ -369,7 +369,8 @@ def _grower(sampling: _Sampling) -> Grower:
         blocks = mechanism.scores.curved
     else:
         data = problem.data
-        blocks = GaussianBlocks.additive(data.values, data.intervened, mechanism.weight)
+        values = _without_shifts(problem)
+        blocks = GaussianBlocks.additive(values, data.intervened, mechanism.weight)
     return Grower(
         weigher(mechanism.scores),
         None if mechanism.sketch is None else weigher(mechanism.sketch),
@@ -380,6 +381,15 @@ def _grower(sampling: _Sampling) -> Grower:
         sampling.schedule.flattest,
         run.deadline,
     )
+
+
+def _without_shifts(problem: Problem) -> Float[np.ndarray, "N m"]:
+    """The values, less the means of their environments."""
+    values, environments = problem.data.values, problem.environments
+    if environments is None:
+        return values
+    member = environments.labels[:, None] == np.arange(len(environments.levels))
+    return values - member @ ((member.T @ values) / member.sum(axis=0)[:, None])
 
 
 def _tabulate(sampling: _Sampling, grower: Grower) -> ParentSetTables:

@@ -95,6 +95,7 @@ class PlannedFit:
             findings=(),
             original_checksum=checksum,
             missing=None,
+            environments=None if whole.environments is None else whole.environments.rows(self.rows),
         )
 
 

@@ -274,6 +274,34 @@ class Posterior(Answers):
             raise ValueError("this posterior is of one fit; fit(..., bags=16) gives a mixture")
         return self.labelled(self.graphs.spread())
 
+    def changes(self) -> pd.DataFrame:
+        """How probably the mechanism of each column changes with the environment.
+
+        One row for each column, the surest change first: `changes`, and how: `shifted` (mean; with
+        flexible mechanisms scale and curve too) or `separate` (slopes as well, linear mechanisms).
+
+        Raises
+        ------
+        ValueError
+            If the fit was told of no environments.
+
+        Examples
+        --------
+        >>> import svidag
+        >>> table = svidag.datasets.two_node("linear", n=200).data
+        >>> table["batch"] = [k % 2 for k in range(200)]
+        >>> table["x1"] += 3.0 * table["batch"]
+        >>> posterior = svidag.fit(table, method="exact", environments="batch", progress=False)
+        >>> posterior.changes().index[0]
+        'x1'
+        """
+        found = None if self.diagnostics is None else self.diagnostics.changes
+        if found is None:
+            raise ValueError('this fit knows of no environments: fit(..., environments="batch")')
+        frame = pd.DataFrame(dict(found), index=pd.Index(self.names, name="column"))
+        frame.insert(0, "changes", 1.0 - frame.pop("unchanged"))
+        return frame.sort_values("changes", ascending=False, kind="stable")
+
     def imputed(self, column: str) -> pd.DataFrame:
         """Draws of the missing cells of a column: one row for each cell, one column for each draw.
 

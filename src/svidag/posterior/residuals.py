@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Float, Int
 
+from svidag.mechanisms.environment_parameters import EnvironmentParameters
+from svidag.mechanisms.equations import Equations
+
 if TYPE_CHECKING:
     from svidag.posterior.posterior import Posterior
 
@@ -38,16 +41,27 @@ def residuals(
         rows = np.arange(0, data.n_rows, -(-data.n_rows // ROWS))
     given = problem.values[rows][None]
     graph = posterior.consensus().graph.to_numpy().astype(np.uint8)
-    equations = distribution.centre(graph[None])
-    left = np.empty(given.shape[1:])
-    for j, alone in enumerate(np.eye(data.m, dtype=bool)):
-        usual, high = (
-            equations.propagate(given, np.full(given.shape, noise), alone[None])[0, :, j]
-            for noise in (0.0, 1.0)
-        )
-        left[:, j] = (given[0, :, j] - usual) / np.maximum(high - usual, np.finfo(float).tiny)
+    if problem.environments is None or not isinstance(distribution, EnvironmentParameters):
+        left = _noise(distribution.centre(graph[None]), given)
+    else:
+        labels, left = problem.environments.labels[rows], np.empty(given.shape[1:])
+        for e in np.unique(labels):
+            equations = distribution.centre_in(int(e), graph[None])
+            left[labels == e] = _noise(equations, given[:, labels == e])
     unknown = data.intervened[rows]
     if problem.missing is not None:
         gone = problem.missing.mask[rows]
         unknown = unknown | gone | (gone @ graph.astype(bool))
     return np.where(unknown, np.nan, left)
+
+
+def _noise(equations: Equations, given: Float[np.ndarray, "1 R m"]) -> Float[np.ndarray, "R m"]:
+    """(x − x(0))/(x(1) − x(0)) of every row and variable."""
+    left = np.empty(given.shape[1:])
+    for j, alone in enumerate(np.eye(given.shape[2], dtype=bool)):
+        usual, high = (
+            equations.propagate(given, np.full(given.shape, noise), alone[None])[0, :, j]
+            for noise in (0.0, 1.0)
+        )
+        left[:, j] = (given[0, :, j] - usual) / np.maximum(high - usual, np.finfo(float).tiny)
+    return left

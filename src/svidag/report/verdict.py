@@ -213,6 +213,8 @@ def _assumptions(posterior: Posterior) -> Iterator[str]:
         yield "Effects are linear in their causes."
     if posterior.problem is not None and posterior.problem.data.intervened.any():
         yield "A value set by an intervention does not depend on its causes."
+    if posterior.problem is not None and posterior.problem.environments is not None:
+        yield "Nothing in the table causes the environment of a row."
     if facts is None or facts.graph_weights == "order":
         yield (
             "All orders of the variables are equally probable beforehand, which favours graphs "

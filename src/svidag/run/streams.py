@@ -26,6 +26,7 @@ class Stream(enum.StrEnum):
     CHAIN_SEGMENTS = "segments of chains"
     EDGE_NETWORKS = "first weights of the guide over edges"
     EFFECT_NOISE = "noise of an intervention"
+    ENVIRONMENTS = "environments that parameters are drawn for"
     EXPERIMENT_CHOICES = "graphs that experiments are simulated from"
     EXPERIMENT_NOISE = "noise of simulated experiments"
     EXPERIMENT_PARAMETERS = "parameters behind simulated experiments"
