@@ -117,10 +117,9 @@ def _changes(posterior: Posterior) -> list[str]:
     where = "with " + " and ".join(named) if named else "with the environment"
     sure = [str(name) for name in found.index[found > SURE]]
     open_ = [f"{name} ({p:.2f})" for name, p in found.items() if 1 - SURE <= p <= SURE]
-    parts = [
-        f"That of {', '.join(sure)} changes {where}." if sure else f"None surely changes {where}."
-    ]
-    return [*parts, *([f"Open: {', '.join(open_)}."] if open_ else [])]
+    subject = f"That of {', '.join(sure)}" if sure else "None surely"
+    first = f"{subject} changes {where}."
+    return [first, *([f"Open: {', '.join(open_)}."] if open_ else [])]
 
 
 def _mechanism(facts: Diagnostics) -> str:
