@@ -60,7 +60,7 @@ class Problem:
         checksum, missing = dataset.checksum, None
         if tables and np.isnan(dataset.values).any():
             rng = generator(seed, Stream.MISSING_CELLS)
-            dataset, missing = impute(dataset, tables, rng)
+            dataset, missing = impute(dataset, tables, rng, environments)
         findings = dataset.audit()
         _warn(findings, standardise)
         edges = (Prior() if prior is None else prior).bind(dataset.names)

@@ -57,32 +57,39 @@ Missing = Annotated[
 ]
 
 
+Groups = Annotated[
+    str | None,
+    typer.Option(help="A column that names groups of rows, which are resampled as a whole."),
+]
+
+
 def check(
     data: DataFile,
     knowledge: Knowledge = None,
     interventions: Interventions = None,
+    environments: Environments = None,
+    groups: Groups = None,
     drop: Drop = None,
     transform: Transform = None,
+    missing: Missing = "error",
 ) -> None:
-    """Read a table and its knowledge file and say what is wrong with them, without fitting."""
+    """Say all that is worth knowing about a table before a fit, and what to do about it.
+
+    Options are those of `svidag fit`: what is suggested can be tried here first.
+    """
+    from svidag.cli.checking import check_table
+
     request = Request(
         str(data),
         None if knowledge is None else str(knowledge),
         interventions,
+        environments,
         tuple(drop or ()),
+        missing=missing,
+        groups=groups,
     )
     with explain_errors():
-        request = dataclasses.replace(request, transform=_transform(transform))
-        table = request.dataset()
-        findings = table.audit()
-        prior = request.prior()
-        if prior is not None:
-            prior.bind(table.names)
-        listed = ", ".join(map(repr, table.names))
-        write_line(f"{table.n_rows} rows, {table.m} variables: {listed}")
-        for finding in findings:
-            write_note(f"note: {finding.message}")
-        write_line("No problem was found: the table can be fitted.")
+        check_table(dataclasses.replace(request, transform=_transform(transform)))
 
 
 def fit(
@@ -117,10 +124,7 @@ def fit(
     ] = None,
     standardise: Annotated[bool, typer.Option(help="Centre and scale every column.")] = True,
     seed: Annotated[int, typer.Option(help="The same seed gives the same result.")] = 0,
-    groups: Annotated[
-        str | None,
-        typer.Option(help="A column that names groups of rows, which are resampled as a whole."),
-    ] = None,
+    groups: Groups = None,
     bags: Annotated[
         str,
         typer.Option(

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 import svidag
 from svidag.atomic import replacing
 from svidag.data import Dataset
@@ -52,11 +54,10 @@ class Request:
         """The table, without dropped columns and the column of groups."""
         return self._table()[0]
 
-    def _table(self) -> tuple[Dataset, Any, Any]:
-        """The table, and the group and the environment of each row where columns name them."""
-        data: Any = self.data
+    def frame(self) -> pd.DataFrame:
+        """The table as the file has it, without dropped columns."""
+        data = read_table(self.data, self.interventions)
         if self.drop:
-            data = read_table(self.data, self.interventions)
             dropped = [name for text in self.drop for name in _listed(text, data.columns)]
             absent = [name for name in dropped if name not in data.columns]
             if absent:
@@ -66,6 +67,16 @@ class Request:
                 )
             kept = (self.groups, *self._contexts(data.columns))
             data = data.drop(columns=[name for name in dropped if name not in kept])
+        return data
+
+    def roles(self, columns: Any) -> list[str]:
+        """Columns that are no variables: targets of interventions, groups and environments."""
+        named = (self.interventions, self.groups, *self._contexts(columns))
+        return [name for name in named if name is not None]
+
+    def _table(self) -> tuple[Dataset, Any, Any]:
+        """The table, and the group and the environment of each row where columns name them."""
+        data: Any = self.frame() if self.drop else self.data
         contexts = None
         if self.environments is not None:
             data = read_table(self.data, self.environments) if isinstance(data, str) else data

@@ -82,8 +82,15 @@ class MissingCells:
         return completed
 
 
-def impute(data: Dataset, tables: int, rng: np.random.Generator) -> tuple[Dataset, MissingCells]:
+def impute(
+    data: Dataset,
+    tables: int,
+    rng: np.random.Generator,
+    environments: Environments | None = None,
+) -> tuple[Dataset, MissingCells]:
     """The first of so many completed tables, and what is missing.
+
+    Contrasts between environments are further columns that cells are drawn by.
 
     Examples
     --------
@@ -95,8 +102,14 @@ def impute(data: Dataset, tables: int, rng: np.random.Generator) -> tuple[Datase
     """
     mask = np.isnan(data.values)
     require_usable(data.names, np.where(mask, 0.0, data.values))
-    drawn = completed_tables(data.names, data.values, data.intervened, rng)
-    cells = MissingCells(mask, np.array([next(drawn)[mask] for _ in range(tables)]))
+    values, intervened = data.values, data.intervened
+    if environments is not None:
+        contrasts = environments.contrasts()[1]
+        values = np.column_stack([values, contrasts])
+        intervened = np.column_stack([intervened, np.zeros(contrasts.shape, dtype=bool)])
+    drawn = completed_tables(data.names, values, intervened, rng)
+    found = [next(drawn)[:, : data.m][mask] for _ in range(tables)]
+    cells = MissingCells(mask, np.array(found))
     return replace(data, values=cells.complete(data.values, 0)), cells
 
 

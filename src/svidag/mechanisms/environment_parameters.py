@@ -129,7 +129,19 @@ class EnvironmentParameters(ParameterDistribution):
         nodes: Bool[np.ndarray, "S m"] | None = None,
     ) -> Equations:
         """Draw an environment and, for each node, whether it changes; then θ."""
-        environment = self._environments(len(graphs), seed)
+        return self._draw(self._environments(len(graphs), seed), graphs, seed, nodes)
+
+    def draw_in(self, environment: int, graphs: UInt8[np.ndarray, "S m m"], seed: int) -> Equations:
+        """The equations of one environment; calls with the same seed have the same θ."""
+        return self._draw(np.full(len(graphs), environment), graphs, seed, None)
+
+    def _draw(
+        self,
+        environment: Int[np.ndarray, " S"],
+        graphs: UInt8[np.ndarray, "S m m"],
+        seed: int,
+        nodes: Bool[np.ndarray, "S m"] | None,
+    ) -> Equations:
         share = self._probabilities(graphs).cumsum(axis=2)
         point = generator(seed, Stream.ENVIRONMENTS, 1).random(share.shape[:2])
         structure = np.minimum((share < point[..., None]).sum(axis=2), share.shape[2] - 1)

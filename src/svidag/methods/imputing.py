@@ -20,6 +20,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from svidag.data.imputation import MissingCells
+from svidag.mechanisms.environment_parameters import EnvironmentParameters
 from svidag.methods.bagging import MixtureCheckpoint, with_sensitivity
 from svidag.methods.mixing import FitBatch, mix, slimmed
 from svidag.methods.probing import (
@@ -207,9 +208,17 @@ def _redrawn(
     if fit.mechanisms is None:
         return planned.cells
     seed = child_seed(batch.seed, Stream.MISSING_CELLS_BY_MECHANISM, number)
-    equations = fit.mechanisms.draw(fit.graphs.sample(1, seed), seed)
+    graph = fit.graphs.sample(1, seed)
     rng = generator(seed, Stream.MISSING_CELLS_BY_MECHANISM)
-    return refresh(equations, table, cells.mask, problem.data.intervened, rng)[cells.mask]
+    intervened, contexts = problem.data.intervened, problem.environments
+    if contexts is None or not isinstance(fit.mechanisms, EnvironmentParameters):
+        equations = fit.mechanisms.draw(graph, seed)
+        return refresh(equations, table, cells.mask, intervened, rng)[cells.mask]
+    for e in range(len(contexts.levels)):
+        rows = contexts.labels == e
+        equations = fit.mechanisms.draw_in(e, graph, seed)
+        table[rows] = refresh(equations, table[rows], cells.mask[rows], intervened[rows], rng)
+    return table[cells.mask]
 
 
 def _mixture(

@@ -8,7 +8,8 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from svidag.mechanisms.environment_parameters import EnvironmentParameters
-from svidag.mechanisms.equations import Equations
+from svidag.mechanisms.equations import Equations, ParameterDistribution
+from svidag.posterior.mixture import MixtureParameters
 
 if TYPE_CHECKING:
     from svidag.posterior.posterior import Posterior
@@ -41,18 +42,26 @@ def residuals(
         rows = np.arange(0, data.n_rows, -(-data.n_rows // ROWS))
     given = problem.values[rows][None]
     graph = posterior.consensus().graph.to_numpy().astype(np.uint8)
-    if problem.environments is None or not isinstance(distribution, EnvironmentParameters):
+    changing = _changing(distribution)
+    if problem.environments is None or changing is None:
         left = _noise(distribution.centre(graph[None]), given)
     else:
         labels, left = problem.environments.labels[rows], np.empty(given.shape[1:])
         for e in np.unique(labels):
-            equations = distribution.centre_in(int(e), graph[None])
+            equations = changing.centre_in(int(e), graph[None])
             left[labels == e] = _noise(equations, given[:, labels == e])
     unknown = data.intervened[rows]
     if problem.missing is not None:
         gone = problem.missing.mask[rows]
         unknown = unknown | gone | (gone @ graph.astype(bool))
     return np.where(unknown, np.nan, left)
+
+
+def _changing(distribution: ParameterDistribution) -> EnvironmentParameters | None:
+    """Parameters by environment; of a mixture, those of its first fit."""
+    if isinstance(distribution, MixtureParameters):
+        return _changing(distribution.components[0])
+    return distribution if isinstance(distribution, EnvironmentParameters) else None
 
 
 def _noise(equations: Equations, given: Float[np.ndarray, "1 R m"]) -> Float[np.ndarray, "R m"]:
