@@ -75,6 +75,12 @@ class Integrated:
     margin: float | None = None
     weight: float = 1.0
 
+    @property
+    def screened(self) -> bool:
+        """Whether families are fitted without parents that explain nothing."""
+        scores = self.scores.base if isinstance(self.scores, EnvironmentScores) else self.scores
+        return isinstance(scores, ScreenedFlexible)
+
 
 def integrate(
     problem: Problem,

@@ -134,12 +134,6 @@ def feasible(
     return model.columns.shape[1] * 2.0**model.m <= MOST_NETWORK
 
 
-def is_screened(scores: Any) -> bool:
-    """Whether families are fitted without parents that explain nothing."""
-    base = scores.base if isinstance(scores, EnvironmentScores) else scores
-    return isinstance(base, ScreenedFlexible)
-
-
 def _sum_orders(problem: Problem, run: Run, mechanism: Integrated) -> MethodResult:
     run.report("scoring all parent sets", 0, None)
     weights = parent_weights(mechanism.scores.score_tables(), problem.prior)
@@ -149,7 +143,7 @@ def _sum_orders(problem: Problem, run: Run, mechanism: Integrated) -> MethodResu
         parameter_distribution(mechanism.scores, problem.scaling),
         mechanism.name,
         Status.EXACT,
-        (SCREENED if is_screened(mechanism.scores) else EXACT,),
+        (SCREENED if mechanism.screened else EXACT,),
         mechanism_margin=mechanism.margin,
         log_evidence=graphs.log_evidence,
         changes=mechanism_changes(mechanism.scores, graphs, run.seed),

@@ -332,7 +332,7 @@ def _growth(
     growth = GrowthSettings(**{f.name: getattr(settings, f.name) for f in _SEARCH})
     if mechanism.sketch is not None:
         growth = dataclasses.replace(growth, powers=_powers(rows))
-    elif isinstance(mechanism.scores, ScreenedFlexible):
+    elif mechanism.screened:
         growth = dataclasses.replace(growth, powers=_powers(rows), mechanism_sweeps=DIRECTED_SWEEPS)
     elif mechanism.name != "linear":
         growth = dataclasses.replace(growth, expand_within=EXPENSIVE)

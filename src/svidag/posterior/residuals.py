@@ -9,7 +9,6 @@ from jaxtyping import Float, Int
 
 from svidag.mechanisms.environment_parameters import EnvironmentParameters
 from svidag.mechanisms.equations import Equations, ParameterDistribution
-from svidag.posterior.mixture import MixtureParameters
 
 if TYPE_CHECKING:
     from svidag.posterior.posterior import Posterior
@@ -59,9 +58,8 @@ def residuals(
 
 def _changing(distribution: ParameterDistribution) -> EnvironmentParameters | None:
     """Parameters by environment; of a mixture, those of its first fit."""
-    if isinstance(distribution, MixtureParameters):
-        return _changing(distribution.components[0])
-    return distribution if isinstance(distribution, EnvironmentParameters) else None
+    first = next(iter(getattr(distribution, "components", ())), distribution)
+    return first if isinstance(first, EnvironmentParameters) else None
 
 
 def _noise(equations: Equations, given: Float[np.ndarray, "1 R m"]) -> Float[np.ndarray, "R m"]:
