@@ -162,7 +162,7 @@ def test_columns_labels_and_errors():
         svidag.fit(table[["x1", "x2"]], environments=np.zeros(400))
     with pytest.raises(ValueError, match="at least 10 rows"):
         svidag.fit(table[["x1", "x2"]], environments=np.arange(400) // 5)
-    with pytest.raises(ValueError, match=r"does not support environments; method='exact' or"):
+    with pytest.raises(ValueError, match=r"does not support environments; method='order-mcmc' or"):
         svidag.fit(table[["x1", "x2"]], environments=table["day"], method="svi-dag", progress=False)
     with pytest.raises(ValueError, match="knows of no environments"):
         svidag.exact.posterior(table[["x1", "x2"]]).changes()

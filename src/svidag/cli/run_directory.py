@@ -76,10 +76,9 @@ class Request:
 
     def _table(self) -> tuple[Dataset, Any, Any]:
         """The table, and the group and the environment of each row where columns name them."""
-        data: Any = self.frame() if self.drop else self.data
+        data: Any = self.frame() if self.drop or self.environments else self.data
         contexts = None
         if self.environments is not None:
-            data = read_table(self.data, self.environments) if isinstance(data, str) else data
             names = self._contexts(data.columns)
             data, contexts = split_environments(data, names, self.interventions)
         data, groups = split_groups(data, self.groups, self.interventions)
