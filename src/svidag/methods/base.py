@@ -164,6 +164,10 @@ class Method(Settings):
     def run(self, problem: Problem, run: Run) -> MethodResult:
         """Find the distribution of graphs for a problem that the method supports."""
 
+    def for_mixture(self) -> Method:
+        """The method as one fit of many, whose errors average out; by default as it is."""
+        return self
+
     def identity(self) -> dict[str, Any]:
         """The settings as plain data; a checkpoint of other settings is refused."""
         return self.values()
