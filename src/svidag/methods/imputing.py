@@ -30,7 +30,6 @@ from svidag.methods.probing import (
     contradicting,
     rows_of_a_bag,
 )
-from svidag.methods.refreshing import refresh
 from svidag.methods.specifications import (
     MECHANISMS,
     RAW,
@@ -117,6 +116,7 @@ def _automatic(
             few = batch.problem.data.m <= MOST_VARIABLES
             choices = specifications(batch.method, "auto" if few else MECHANISMS[0])
             planned = _resampled(batch, choices, FITS, rows)
+            batch = dataclasses.replace(batch, method=batch.method.for_mixture())
         else:
             probes = [probe.planned for probe in contradicting(found, batch, first)]
             planned = _alternating(batch, first, probes)
@@ -201,6 +201,9 @@ def _redrawn(
     batch: FitBatch, number: int, planned: PlannedFit, fit: Posterior
 ) -> Float64[np.ndarray, " cells"]:
     """Missing cells by one graph and its parameters from a fit; else those of that fit."""
+    # Few fits need densities of rows, and what they need takes long to import.
+    from svidag.methods.refreshing import refresh
+
     cells, problem = _cells(batch), batch.problem
     assert planned.cells is not None
     table = np.array(problem.values)

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int
-from scipy.stats import t as student
 
 from svidag.effects.densities import log_densities
 from svidag.mechanisms.equations import Equations
@@ -66,7 +65,8 @@ def _redraw(
     centre, scale = design[rows] @ weights, WIDER * max(float(left.std()), 1e-12)
     fresh = centre[:, None] + scale * rng.standard_t(FREEDOM, (len(rows), CANDIDATES))
     points = np.column_stack([table[rows, j], fresh])
-    proposal = student.logpdf((points - centre[:, None]) / scale, FREEDOM)
+    away = (points - centre[:, None]) / scale
+    proposal = -0.5 * (FREEDOM + 1) * np.log1p(away**2 / FREEDOM)  # up to a constant
     weight = _log_target(equations, table[rows], points, j, intervened[rows]) - proposal
     gumbel = rng.gumbel(size=weight.shape)
     chosen = np.argmax(np.where(np.isnan(weight), -np.inf, weight) + gumbel, axis=1)
