@@ -116,11 +116,11 @@ def _automatic(
             few = batch.problem.data.m <= MOST_VARIABLES
             choices = specifications(batch.method, "auto" if few else MECHANISMS[0])
             planned = _resampled(batch, choices, FITS, rows)
-            batch = dataclasses.replace(batch, method=batch.method.for_mixture())
+            lighter = dataclasses.replace(batch, method=batch.method.for_mixture())
         else:
             probes = [probe.planned for probe in contradicting(found, batch, first)]
-            planned = _alternating(batch, first, probes)
-        fits = batch.fit(planned, done.fits, done.keep, STAGE)
+            planned, lighter = _alternating(batch, first, probes), batch
+        fits = lighter.fit(planned, done.fits, done.keep, STAGE)
     done.checkpoint.write()
     posterior = _mixture(batch, planned, fits, identity, 0.0, because, wanted)
     return with_sensitivity(posterior, found, time.perf_counter() - started)
