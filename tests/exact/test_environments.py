@@ -69,13 +69,14 @@ def test_the_column_that_changes_is_found():
         np.column_stack([a, b, c]), method="exact", environments=batch, progress=False
     )
     found = posterior.changes()
-    assert found.loc["x1", "shifted"] > 0.95
-    assert found.loc["x2", "changes"] < 0.2
+    assert found.loc["x1", "changes"] > 0.95
+    assert found.loc["x1", "shifted"] > 0.7
+    assert found.loc["x2", "changes"] < 0.5
     assert found.loc["x3", "separate"] > 0.95
     # What changes and what does not decides directions that one batch leaves open.
     edges = posterior.edge_probabilities()
-    assert edges.loc["x1", "x2"] > 0.95
-    assert edges.loc["x2", "x3"] > 0.95
+    assert edges.loc["x1", "x2"] > 0.9
+    assert edges.loc["x2", "x3"] > 0.9
     assert "x1" in posterior.summary().mechanism
     assert "Open" in posterior.summary().mechanism or "changes with" in str(posterior.summary())
 
