@@ -127,10 +127,12 @@ def complete_rows(
     3
     """
     missing = np.isnan(data.values)
-    kept = ~missing.any(axis=1)
+    kept = ~np.asarray(missing.any(axis=1))
     if kept.all():
         return data, groups, environments, ()
-    names = [name for name, some in zip(data.names, missing.any(axis=0), strict=True) if some]
+    names = [
+        name for name, some in zip(data.names, np.asarray(missing.any(axis=0)), strict=True) if some
+    ]
     text = (
         f"{np.count_nonzero(~kept):,} of {len(kept):,} rows have missing values (in "
         f"{listing(names)}) and were left out"

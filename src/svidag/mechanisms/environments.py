@@ -121,7 +121,9 @@ class EnvironmentScores:
         linear = np.array([size.family_scores(nodes, with_contrasts) for size in self.sizes])
         found[1] = found[1] + _mean(linear) - linear[0]
         if self.parts:
-            found.append(sum(part.family_scores(nodes, parents) for part in self.parts))
+            found.append(
+                np.sum([part.family_scores(nodes, parents) for part in self.parts], axis=0)
+            )
         return np.array(found)
 
     def family_scores(
@@ -176,7 +178,7 @@ class EnvironmentScores:
             )
         found.append(_mean(shifted))
         if self.parts:
-            found.append(sum(part.subset_scores(node, others) for part in self.parts))
+            found.append(np.sum([part.subset_scores(node, others) for part in self.parts], axis=0))
         return self._average(np.array(found))
 
     def _average(self, scores: Float[np.ndarray, "k B"]) -> Float[np.ndarray, " B"]:

@@ -112,10 +112,10 @@ def _changes(posterior: Posterior) -> list[str]:
     problem, facts = posterior.problem, posterior.diagnostics
     if facts is None or facts.changes is None:
         return []
-    found = posterior.changes()["changes"]
+    found = posterior.changes()["changes"].to_dict()
     named = () if problem is None or problem.environments is None else problem.environments.columns
     where = "with " + " and ".join(named) if named else "with the environment"
-    sure = [str(name) for name in found.index[found > SURE]]
+    sure = [str(name) for name, p in found.items() if p > SURE]
     open_ = [f"{name} ({p:.2f})" for name, p in found.items() if 1 - SURE <= p <= SURE]
     subject = f"That of {', '.join(sure)}" if sure else "None surely"
     first = f"{subject} changes {where}."
