@@ -19,7 +19,7 @@ class SVIDAG(BaseEstimator):
 
     Parameters
     ----------
-    method, mechanism, prior, transforms, missing, standardise, graph_weights, coarsen, bags,
+    method, mechanism, prior, kinds, transforms, missing, standardise, graph_weights, coarsen, bags,
     bag_rows, minutes, workers, seed
         As in :func:`svidag.fit`.
     progress, checkpoint
@@ -50,6 +50,7 @@ class SVIDAG(BaseEstimator):
         method: Any = "order-mcmc",
         mechanism: Any = "auto",
         prior: Any = None,
+        kinds: Any = None,
         transforms: Any = None,
         missing: Any = "error",
         standardise: Any = True,
@@ -66,6 +67,7 @@ class SVIDAG(BaseEstimator):
         self.method = method
         self.mechanism = mechanism
         self.prior = prior
+        self.kinds = kinds
         self.transforms = transforms
         self.missing = missing
         self.standardise = standardise

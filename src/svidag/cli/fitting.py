@@ -61,6 +61,14 @@ Groups = Annotated[
     str | None,
     typer.Option(help="A column that names groups of rows, which are resampled as a whole."),
 ]
+KindOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--kind",
+        help="What a column is: COLUMN=continuous, binary, categorical, ordinal or count; repeat "
+        "for more. By default dtype and values say it.",
+    ),
+]
 
 
 def check(
@@ -72,6 +80,7 @@ def check(
     drop: Drop = None,
     transform: Transform = None,
     missing: Missing = "error",
+    kind: KindOption = None,
 ) -> None:
     """Say all that is worth knowing about a table before a fit, and what to do about it.
 
@@ -89,7 +98,8 @@ def check(
         groups=groups,
     )
     with explain_errors():
-        check_table(dataclasses.replace(request, transform=_transform(transform)))
+        request = dataclasses.replace(request, transform=_transform(transform), kinds=_kinds(kind))
+        check_table(request)
 
 
 def fit(
@@ -109,11 +119,16 @@ def fit(
     drop: Drop = None,
     transform: Transform = None,
     missing: Missing = "error",
+    kind: KindOption = None,
     method: Annotated[
         str, typer.Option(help="How the posterior is found; `svidag methods` lists them.")
     ] = "order-mcmc",
     mechanism: Annotated[
-        str, typer.Option(help="linear, nonlinear, flexible, or auto: decided by evidence.")
+        str,
+        typer.Option(
+            help="linear, nonlinear, flexible, or auto: decided by evidence; discrete or mixed for "
+            "tables with discrete columns, which auto means there."
+        ),
     ] = "auto",
     graph_weights: Annotated[
         str, typer.Option(help="order: the paper's model; structure: each graph counts once.")
@@ -177,6 +192,7 @@ def fit(
     with explain_errors():
         asked["bags"] = _bags(bags)
         asked["transform"] = _transform(transform)
+        asked["kinds"] = _kinds(kind)
         asked["settings"] = dict(_setting(text) for text in setting or ())
         if data.is_dir():
             run, request = _resumed_run(data, directory, asked)
@@ -314,6 +330,19 @@ def _transform(texts: list[str] | None) -> str | dict[str, str] | None:
             )
         named[column] = name
     return named
+
+
+def _kinds(texts: list[str] | None) -> dict[str, str] | None:
+    """Kinds by column; a name may hold an equals sign."""
+    named = {}
+    for text in texts or ():
+        column, equals, name = text.rpartition("=")
+        if not equals or not column:
+            raise ValueError(
+                f"--kind takes COLUMN=KIND, for instance --kind stage=ordinal; got {text!r}"
+            )
+        named[column] = name
+    return named or None
 
 
 def _absolute(path: Path) -> str:

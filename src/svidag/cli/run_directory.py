@@ -38,6 +38,7 @@ class Request:
     drop: tuple[str, ...] = ()
     transform: str | dict[str, str] | None = None
     missing: str = "error"
+    kinds: dict[str, str] | None = None
     method: str = "order-mcmc"
     mechanism: str = "auto"
     standardise: bool = True
@@ -82,7 +83,12 @@ class Request:
             names = self._contexts(data.columns)
             data, contexts = split_environments(data, names, self.interventions)
         data, groups = split_groups(data, self.groups, self.interventions)
-        table = Dataset.from_any(data, interventions=self.interventions, transforms=self.transform)
+        table = Dataset.from_any(
+            data,
+            interventions=self.interventions,
+            transforms=self.transform,
+            kinds=self.kinds,
+        )
         return table, groups, contexts
 
     def _contexts(self, columns: Any) -> list[str]:

@@ -60,13 +60,7 @@ def take_column(data: Any, column: str, interventions: Any, argument: str) -> tu
     if not isinstance(data, Dataset):
         return frame.drop(columns=column), labels
     kept = [j for j, name in enumerate(data.names) if name != column]
-    part = Dataset(
-        tuple(data.names[j] for j in kept),
-        data.values[:, kept],
-        data.intervened[:, kept],
-        tuple(data.transforms[j] for j in kept),
-    )
-    return part, labels
+    return data.columns(kept), labels
 
 
 def _frame(data: Any, column: str, interventions: Any, argument: str) -> pd.DataFrame:

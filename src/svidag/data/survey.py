@@ -1,15 +1,15 @@
 """What a table asks for before a fit, all at once, each with what to do about it.
 
 Unlike the audit, a survey reads columns that are no numbers too, and raises nothing: identifiers,
-dates, text, missing cells, parts of a whole, rows in time order, repeated identifiers, more columns
-than rows, and columns that nothing is likely to cause.
+dates, free text, missing cells, parts of a whole, rows in time order, repeated identifiers, more
+columns than rows, and columns that nothing is likely to cause.
 """
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +17,7 @@ import pandas as pd
 from jaxtyping import Float
 
 from svidag.data.columns import MISSING_WORDS, listing
+from svidag.data.kinds import Kind, read_column
 
 IDENTIFIER = re.compile(
     r"^(?:.*[_\W])?(?:id|ids|uuid|index|idx|row|record|code|number|nr|no|unnamed.*)$", re.IGNORECASE
@@ -68,8 +69,8 @@ class Advice:
     option: str = ""
 
 
-def survey(frame: pd.DataFrame) -> list[Advice]:
-    """Everything that a table asks for.
+def survey(frame: pd.DataFrame, kinds: Mapping[str, str] | None = None) -> list[Advice]:
+    """Everything that a table asks for, with kinds of columns where they were said.
 
     Examples
     --------
@@ -81,15 +82,22 @@ def survey(frame: pd.DataFrame) -> list[Advice]:
     found = [advice for j, name in enumerate(names) for advice in _column(frame.iloc[:, j], name)]
     excluded = {name for advice in found for name in advice.columns}
     kept = [j for j, name in enumerate(names) if name not in excluded]
-    numbers = frame.iloc[:, kept].apply(pd.to_numeric, errors="coerce").astype(float)
-    numbers.columns = pd.Index([names[j] for j in kept], dtype=object)
+    variables = frame.iloc[:, kept].set_axis(pd.Index([names[j] for j in kept]), axis=1)
+    asked = {} if kinds is None else kinds
+    measured = [
+        _kind(variables.iloc[:, k], name, asked.get(name)) is Kind.CONTINUOUS
+        for k, name in enumerate(variables.columns)
+    ]
+    if not all(measured):
+        found = [_without_environments(advice) for advice in found]
+    numbers = variables.loc[:, measured].astype(float)
     return [
         *found,
-        *_missing(numbers),
-        *_few_rows(numbers),
+        *_missing(variables, all(measured)),
+        *_few_rows(variables),
         *_whole(numbers),
         *_time_order(numbers),
-        *_knowledge(list(numbers.columns)),
+        *_knowledge(list(variables.columns)),
     ]
 
 
@@ -123,9 +131,25 @@ def _label(known: pd.Series, name: str, different: int) -> Iterator[Advice]:
         yield Advice((name,), what, advice, f"--environments {shlex.quote(name)}")
     elif text and different == len(known):
         yield Advice((name,), "a different text in every row", "leave it out", _drop(name))
-    elif text:
+    elif text and _kind(known, name) is None:
         what = f"text, {different:,} different values"
         yield Advice((name,), what, "leave it out, or write numbers for the values", _drop(name))
+
+
+def _kind(column: pd.Series, name: str, asked: str | None = None) -> Kind | None:
+    """What a fit would read a column as; None if it could not."""
+    try:
+        return read_column(column, name, "data", asked).kind
+    except ValueError:
+        return None
+
+
+def _without_environments(advice: Advice) -> Advice:
+    """Environments are for tables of continuous columns; elsewhere a batch can be left out."""
+    if not advice.option.startswith("--environments"):
+        return advice
+    name = advice.columns[0]
+    return Advice((name,), advice.found, "leave it out; kept, it is a variable", _drop(name))
 
 
 def _is_text(known: pd.Series) -> bool:
@@ -152,16 +176,20 @@ def _drop(name: str) -> str:
     return f"--drop {shlex.quote(name)}"
 
 
-def _missing(numbers: pd.DataFrame) -> Iterator[Advice]:
-    gone = numbers.isna()
+def _missing(variables: pd.DataFrame, measured: bool) -> Iterator[Advice]:
+    """Missing cells; only tables of continuous columns can be completed."""
+    gone = variables.isna()
     if gone.to_numpy().any():
-        columns = [str(name) for name in numbers.columns[gone.any()]]
+        columns = [str(name) for name in variables.columns[gone.any()]]
         rows = int(gone.any(axis=1).sum())
         worst = str(gone.mean().idxmax())
         what = (
-            f"{int(gone.to_numpy().sum()):,} missing cells in {rows:,} of {len(numbers):,} rows; "
+            f"{int(gone.to_numpy().sum()):,} missing cells in {rows:,} of {len(variables):,} rows; "
             f"most, {gone.mean().max():.0%}, in {worst}"
         )
+        if not measured:
+            yield Advice(tuple(columns), what, "leave their rows out", "--missing drop")
+            return
         advice = "average over their possible values (or --missing drop: leave the rows out)"
         yield Advice(tuple(columns), what, advice, "--missing impute")
 

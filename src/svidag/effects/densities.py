@@ -18,6 +18,7 @@ from svidag.mechanisms.equations import Equations, ParameterDistribution
 from svidag.mechanisms.flexible import draw_in, floored
 from svidag.mechanisms.flexible_parameters import FlexibleEquations
 from svidag.mechanisms.linear_parameters import LinearEquations, LinearParameters
+from svidag.mechanisms.nodewise import NodewiseEquations
 from svidag.mechanisms.residual_density import TiltedDensity
 from svidag.mechanisms.wide import by_parent_set, on_all_cores
 from svidag.posterior.mixture import MixtureEquations
@@ -64,6 +65,9 @@ def log_densities(
             wide = np.column_stack([rows, beside])
             found[k] = log_densities(equations.inner, np.array([node]), wide, np.array([draw]))[0]
         return found
+    if isinstance(equations, NodewiseEquations):
+        each = zip(s.tolist(), nodes.tolist(), strict=True)
+        return np.stack([equations.equations[pair].log_density(rows) for pair in each])
     if isinstance(equations, FlexibleEquations):
         found = np.empty((len(nodes), len(rows)))
         parents = equations.graphs[s, :, nodes].astype(bool)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar
 
+from svidag.data import Kind
 from svidag.mechanisms.equations import ParameterDistribution
 from svidag.posterior import GraphDistribution
 from svidag.posterior.diagnostics import Details, Reason
@@ -47,6 +48,8 @@ class Support:
         Whether rows can count less than once.
     environments
         Whether mechanisms may change with the environment of a row.
+    kinds
+        The kinds of columns that it knows.
     """
 
     mechanisms: tuple[str, ...]
@@ -57,6 +60,7 @@ class Support:
     structure_weights: bool = False
     coarsening: bool = False
     environments: bool = False
+    kinds: tuple[Kind, ...] = (Kind.CONTINUOUS,)
 
     def mechanism(self, asked: str) -> str:
         """The mechanism to use: for ``"auto"`` the first, unless the method itself chooses."""

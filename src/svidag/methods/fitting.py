@@ -16,6 +16,7 @@ from svidag.data.imputation import complete_rows
 from svidag.data.resampling import split_groups
 from svidag.methods.bagging import MixtureCheckpoint, check_bags, fit_automatically, fit_bags
 from svidag.methods.base import Method, Support
+from svidag.methods.column_kinds import DISCRETE, require_measurements, suit
 from svidag.methods.imputing import fit_imputed, tables_needed
 from svidag.methods.mixing import FitBatch
 from svidag.methods.registry import METHODS, find_method
@@ -44,6 +45,7 @@ def fit(
     prior: Prior | None = None,
     interventions: Any = None,
     environments: Any = None,
+    kinds: Any = None,
     transforms: Any = None,
     missing: str = "error",
     standardise: bool = True,
@@ -72,12 +74,18 @@ def fit(
         Gaussian noise), ``"flexible"`` (linear or curved, with noise of any shape that may grow
         with the causes), or a method's own. ``"auto"`` is what the method declares as its default;
         ``"order-mcmc"`` decides by evidence between linear and flexible ones, and the diagnostics
-        say what it chose and by how much.
+        say what it chose and by how much. For tables with discrete columns ``"auto"`` is
+        ``"discrete"`` (tables of probabilities, BDeu).
     prior
         Beliefs and hard knowledge; by default one expected parent per variable.
     interventions
         Boolean frame or array [N, m] of entries set from outside, or the name of the column that
         names each row's target. Such an entry is no evidence about its own causes.
+    kinds
+        What columns are where their dtype and values do not say it: ``{"stage": "ordinal"}``, with
+        ``"continuous"``, ``"binary"``, ``"categorical"``, ``"ordinal"`` or ``"count"``; the levels
+        of an ordinal column in their order, ``{"stage": ["low", "high"]}``; or one kind for every
+        column.
     environments
         The column, or columns, of batch, laboratory or experiment, or a label for each row. They
         are no variables and have no causes; any mechanism may change with them: its mean, its
@@ -91,7 +99,7 @@ def fit(
         mechanisms, fit each, and mix the posteriors; with ``bags=B``, B tables, each resampled.
         Values are taken to be missing at random; `Posterior.imputed` has the draws.
     standardise
-        Centre and scale each column by its entries that were not set from outside.
+        Centre and scale each continuous column by its entries that were not set from outside.
     graph_weights
         ``"order"``: uniform over orders, the model of the paper. ``"structure"``: each graph counts
         once; draws are reweighted, and the diagnostics give the effective sample size.
@@ -159,14 +167,22 @@ def fit(
     fits = check_bags(bags, bag_rows, chosen, mechanism)
     data, contexts = split_environments(data, environments, interventions)
     data, labels = split_groups(data, groups, interventions)
-    data = Dataset.from_any(data, interventions=interventions, transforms=transforms)
-    _require_rows("groups", labels, data)
-    _require_rows("environments", None if contexts is None else contexts.labels, data)
+    table = Dataset.from_any(data, interventions=interventions, transforms=transforms, kinds=kinds)
+    _require_rows("groups", labels, table)
+    _require_rows("environments", None if contexts is None else contexts.labels, table)
     notes: tuple[Finding, ...] = ()
     if missing == "drop":
-        data, labels, contexts, notes = complete_rows(data, labels, contexts)
+        table, labels, contexts, notes = complete_rows(table, labels, contexts)
+    can = _others(lambda support: set(table.kinds) <= set(support.kinds))
+    mechanism, table = suit(chosen, mechanism, table, can)
+    if missing == "impute" and np.isnan(table.values).any():
+        require_measurements(mechanism, table, 'missing="impute"', ' or missing="drop"')
+    if contexts is not None:
+        require_measurements(mechanism, table, "environments")
+    if fits == "auto" and mechanism == DISCRETE:
+        fits = None
     problem = Problem.build(
-        data,
+        table,
         prior=prior,
         interventions=None,
         standardise=standardise,
@@ -201,7 +217,7 @@ def fit(
         else:
             done = MixtureCheckpoint.load(state_file, saved)
             if fits == "auto":
-                posterior = fit_automatically(batch, bag_rows, done, saved, identity)
+                posterior = fit_automatically(batch, mechanism, bag_rows, done, saved, identity)
             else:
                 posterior = fit_bags(batch, mechanism, int(fits), bag_rows, done, identity)
     _warn(posterior)

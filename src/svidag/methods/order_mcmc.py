@@ -15,12 +15,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from svidag.data import Kind
 from svidag.exact.orders import ExactOrders, parent_weights
-from svidag.mechanisms.collapsed import parameter_distribution
+from svidag.mechanisms.collapsed import IntegratedScores, parameter_distribution
+from svidag.mechanisms.discrete import DiscreteTables
 from svidag.mechanisms.environments import EnvironmentScores
 from svidag.mechanisms.flexible import FlexibleMechanism
 from svidag.mechanisms.flexible_screen import ScreenedFlexible
 from svidag.mechanisms.linear import LinearGaussian
+from svidag.mechanisms.mixed_screen import ScreenedMixed
 from svidag.mechanisms.wide import WideNetwork
 from svidag.methods.base import Method, MethodResult, Run, Support
 from svidag.methods.changes import mechanism_changes
@@ -38,7 +41,10 @@ MAX_EXACT_NETWORK_WORK = 25_000_000
 """Parent sets times rows up to which problems of networks are: half a minute."""
 
 MAX_EXACT_FLEXIBLE = 8
-"""Variables up to which problems of flexible mechanisms are; a search fits fewer families."""
+"""Variables up to which flexible and mixed mechanisms are; a search fits fewer families."""
+
+MAX_EXACT_COUNTS = 2.5e8
+"""Rows times parent sets of all variables up to which discrete problems are: ten seconds."""
 
 MAX_FLEXIBLE_VARIABLES, MAX_FLEXIBLE_CELLS = 30, 60_000
 """Variables, and rows times variables, up to which ``"auto"`` considers flexible mechanisms."""
@@ -55,7 +61,7 @@ EXACT = Reason(
 SCREENED = Reason(
     Level.TRUST,
     "Every order is accounted for, nothing is sampled; possible parents that explain nothing in "
-    "two simpler regressions were weighed by those regressions alone.",
+    "simpler regressions were weighed by those regressions alone.",
 )
 
 
@@ -77,7 +83,10 @@ class OrderMCMC(ChainSettings, SearchSettings, Method):
         "Mechanisms integrated out, Markov chains over orders; small problems are summed exactly."
     )
     support: ClassVar[Support] = Support(
-        mechanisms=("auto", "linear", "nonlinear", "flexible"), coarsening=True, environments=True
+        mechanisms=("auto", "linear", "nonlinear", "flexible", "discrete", "mixed"),
+        coarsening=True,
+        kinds=tuple(Kind),
+        environments=True,
     )
     trial: ClassVar[Mapping[str, Any]] = MappingProxyType({"exact": False, "orders": 200})
 
@@ -128,9 +137,7 @@ def _flexible_is_affordable(problem: Problem) -> bool:
     return m <= MAX_FLEXIBLE_VARIABLES and rows * m <= MAX_FLEXIBLE_CELLS
 
 
-def sums_exactly(
-    model: LinearGaussian | WideNetwork | FlexibleMechanism | ScreenedFlexible | EnvironmentScores,
-) -> bool:
+def sums_exactly(model: IntegratedScores) -> bool:
     """Whether a problem is small enough to be summed over all orders."""
     if isinstance(model, EnvironmentScores):
         if isinstance(model.base, LinearGaussian):
@@ -138,10 +145,15 @@ def sums_exactly(
         if isinstance(model.base, WideNetwork):
             return 2 * model.base.columns.shape[1] * 2.0**model.m <= MAX_EXACT_NETWORK_WORK
         return model.m < MAX_EXACT_FLEXIBLE
+    if isinstance(model, ScreenedMixed):
+        return model.m <= MAX_EXACT_FLEXIBLE
+    if isinstance(model, DiscreteTables):
+        return model.codes.size * 2.0 ** (model.m - 1) <= MAX_EXACT_COUNTS
     if isinstance(model, LinearGaussian):
         return model.m <= MAX_EXACT_LINEAR
     if isinstance(model, FlexibleMechanism | ScreenedFlexible):
         return model.m <= MAX_EXACT_FLEXIBLE
+    assert isinstance(model, WideNetwork)
     return model.columns.shape[1] * 2.0**model.m <= MAX_EXACT_NETWORK_WORK
 
 

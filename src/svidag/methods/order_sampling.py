@@ -264,6 +264,8 @@ def _growth(
         growth = dataclasses.replace(growth, powers=_powers(rows))
     elif mechanism.screened:
         growth = dataclasses.replace(growth, powers=_powers(rows), mechanism_sweeps=FLEXIBLE_SWEEPS)
+    elif mechanism.name == "discrete":
+        growth = dataclasses.replace(growth, mechanism_sweeps=FLEXIBLE_SWEEPS)
     elif mechanism.name != "linear":
         growth = dataclasses.replace(growth, expand_within=NETWORK_EXPAND_WITHIN)
     if m > MANY_VARIABLES:
@@ -299,7 +301,7 @@ def _grower(task: _Task) -> Grower:
         blocks = mechanism.scores.curved
     else:
         data = problem.data
-        values = _without_shifts(problem)
+        values = _without_shifts(problem) if data.continuous.all() else _standard(data.values)
         blocks = GaussianBlocks.additive(values, data.intervened, mechanism.weight)
     return Grower(
         weigher(mechanism.scores),
@@ -320,6 +322,12 @@ def _without_shifts(problem: Problem) -> Float[np.ndarray, "N m"]:
         return values
     member = environments.labels[:, None] == np.arange(len(environments.levels))
     return values - member @ ((member.T @ values) / member.sum(axis=0)[:, None])
+
+
+def _standard(values: Float[np.ndarray, "N m"]) -> Float[np.ndarray, "N m"]:
+    """Codes in the scale that Gaussian models expect; orders need only be roughly right."""
+    away = values - values.mean(axis=0)
+    return away / np.maximum(away.std(axis=0), 1e-9)
 
 
 def _tabulate(task: _Task, grower: Grower) -> ParentSetTables:

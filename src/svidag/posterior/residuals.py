@@ -9,6 +9,8 @@ from jaxtyping import Float, Int
 
 from svidag.mechanisms.environment_parameters import EnvironmentParameters
 from svidag.mechanisms.equations import Equations, ParameterDistribution
+from svidag.mechanisms.nodewise import NodewiseEquations
+from svidag.run.streams import Stream, generator
 
 if TYPE_CHECKING:
     from svidag.posterior.posterior import Posterior
@@ -24,7 +26,8 @@ def residuals(
 
     Mechanisms are at the centre of their distribution. With x(ε) what an equation gives for
     standard normal noise ε, a residual is (x − x(0))/(x(1) − x(0)); NaN where a value was set from
-    outside, and where the value or that of a cause is missing.
+    outside, and where the value or that of a cause is missing. That of a discrete variable is
+    chosen at random among the noise that gives its level.
 
     Examples
     --------
@@ -65,6 +68,11 @@ def _changing(distribution: ParameterDistribution) -> EnvironmentParameters | No
 def _noise(equations: Equations, given: Float[np.ndarray, "1 R m"]) -> Float[np.ndarray, "R m"]:
     """(x − x(0))/(x(1) − x(0)) of every row and variable."""
     left = np.empty(given.shape[1:])
+    if isinstance(equations, NodewiseEquations):
+        uniform = generator(0, Stream.RESIDUALS).random(left.shape)
+        for j in range(given.shape[2]):
+            left[:, j] = equations.equations[0, j].noise(given[0], uniform[:, j])
+        return left
     for j, alone in enumerate(np.eye(given.shape[2], dtype=bool)):
         usual, high = (
             equations.propagate(given, np.full(given.shape, noise), alone[None])[0, :, j]

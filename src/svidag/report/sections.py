@@ -15,6 +15,8 @@ import pandas as pd
 from jaxtyping import Bool, Float
 
 from svidag import __version__
+from svidag.data import Dataset
+from svidag.data.kinds import listing_levels
 from svidag.effects import Experiments
 from svidag.posterior import Posterior
 from svidag.posterior.distributions import DRAWS
@@ -174,6 +176,7 @@ class Column:
     """One variable: its statistics in original units, and a histogram with bars up to 1."""
 
     name: str
+    kind: str
     transform: str | None
     mean: float
     deviation: float
@@ -209,9 +212,10 @@ def data(posterior: Posterior) -> Data | None:
     columns = tuple(
         _column(
             name,
-            values[~gone[:, j], j],
+            _own_units(problem, j)[~gone[:, j]],
             problem.data.intervened[~gone[:, j], j],
             problem.data.transforms[j],
+            _kind(problem.data, j),
             float(gone[:, j].mean()),
         )
         for j, name in enumerate(problem.data.names)
@@ -224,6 +228,7 @@ def _column(
     column: Float[np.ndarray, " N"],
     intervened: Bool[np.ndarray, " N"],
     transform: str | None,
+    kind: str,
     missing: float,
 ) -> Column:
     free = column[~intervened] if not intervened.all() else column
@@ -233,6 +238,7 @@ def _column(
     bars = tuple((count / count.max()).round(3).tolist())
     return Column(
         name,
+        kind,
         transform,
         float(free.mean()),
         float(free.std()),
@@ -242,6 +248,18 @@ def _column(
         missing,
         bars,
     )
+
+
+def _own_units(problem: Problem, j: int) -> Float[np.ndarray, " N"]:
+    """A column as the table has it: numeric levels of codes, measurements in their units."""
+    data = problem.data
+    return data.number_column(j) if data.levels[j] else problem.values[:, j]
+
+
+def _kind(data: Dataset, j: int) -> str:
+    """The kind of a column, and its values where they are text."""
+    text = any(isinstance(level, str) for level in data.levels[j])
+    return f"{data.kinds[j]}: {listing_levels(data.levels[j])}" if text else str(data.kinds[j])
 
 
 def _decimals(deviation: float) -> int:
@@ -348,6 +366,8 @@ def experiments(posterior: Posterior) -> Experiments | None:
     `svidag next RUN` and `Posterior.next_experiments` take their time, and answer more precisely.
     """
     if posterior.problem is None or posterior.mechanisms is None:
+        return None
+    if not posterior.problem.data.continuous.all():
         return None
     m, drawn = len(posterior.names), posterior.mechanisms
     graphs = posterior.sample(DRAWS)[:FAMILY_GRAPHS]

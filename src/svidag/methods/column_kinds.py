@@ -1,0 +1,93 @@
+"""Which mechanism the kinds of columns ask for, and which kinds a mechanism accepts."""
+
+from __future__ import annotations
+
+from svidag.data import Dataset
+from svidag.data.columns import listing, show
+from svidag.methods.base import Method
+
+DISCRETE, MIXED = "discrete", "mixed"
+"""Mechanisms of tables with discrete columns only, and of any others."""
+
+
+def suit(method: Method, mechanism: str, data: Dataset, others: str = "") -> tuple[str, Dataset]:
+    """The mechanism for a table, and the table as that mechanism reads it.
+
+    A mechanism for numbers that was asked for by name reads codes as the numbers they are. What is
+    left open is chosen by the kinds of the columns; `others` says which methods know them all.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from svidag.methods import METHODS
+    >>> table = Dataset.from_any(pd.DataFrame({"a": [0, 1] * 20, "b": ["x", "y", "y", "x"] * 10}))
+    >>> suit(METHODS["exact"], "auto", table)[0]
+    'discrete'
+    """
+    if mechanism == MIXED:
+        return mechanism, data
+    if mechanism == DISCRETE:
+        numbers = [name for name, one in zip(data.names, data.discrete, strict=True) if not one]
+        if numbers:
+            raise ValueError(
+                f"mechanism 'discrete' is for discrete columns, and column {show(numbers[0])} is "
+                f"{data.kinds[data.names.index(numbers[0])]}; leave mechanism='auto', or say "
+                "what it is by kinds="
+            )
+        return mechanism, data
+    if mechanism != "auto":
+        return mechanism, data.numeric(f"mechanism {mechanism!r}")
+    unknown = [j for j, kind in enumerate(data.kinds) if kind not in method.support.kinds]
+    if unknown:
+        first = unknown[0]
+        named = listing([data.names[j] for j in unknown])
+        raise ValueError(
+            f"method {method.name!r} is for continuous columns, and {named} "
+            f"{'is' if len(unknown) == 1 else 'are'} not: column {show(data.names[first])} is "
+            f"{data.kinds[first]}{others}; kinds={{{show(data.names[first])}: 'continuous'}} "
+            "would treat its numbers as measurements"
+        )
+    return kinds_mechanism(data), data
+
+
+def kinds_mechanism(data: Dataset) -> str:
+    """What ``"auto"`` means for the kinds of a table.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> kinds_mechanism(Dataset.from_any(pd.DataFrame({"a": [0.5, 1.5], "b": [1.0, 2.0]})))
+    'auto'
+    """
+    if data.continuous.all():
+        return "auto"
+    return DISCRETE if data.discrete.all() else MIXED
+
+
+def require_measurements(mechanism: str, data: Dataset, what: str, instead: str = "") -> None:
+    """Refuse a request that only mechanisms of continuous columns can meet.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> table = Dataset.from_any(pd.DataFrame({"a": [0, 1] * 20, "b": range(40)}))
+    >>> require_measurements("mixed", table, "environments")
+    Traceback (most recent call last):
+        ...
+    ValueError: environments need continuous columns, and 'a' is binary; ...
+    """
+    if mechanism not in (DISCRETE, MIXED):
+        return
+    others = [j for j, one in enumerate(data.continuous) if not one]
+    if not others:
+        raise ValueError(
+            f"{what}: mechanism {mechanism!r} does not support this; leave mechanism='auto'"
+        )
+    name, kind = data.names[others[0]], data.kinds[others[0]]
+    text = any(isinstance(level, str) for level in data.levels[others[0]])
+    advice = "drop the column" if text else f"kinds={{{show(name)}: 'continuous'}}"
+    rest = f" ({len(others) - 1} more are not continuous)" if len(others) > 1 else ""
+    need = "needs" if "=" in what else "need"
+    raise ValueError(
+        f"{what} {need} continuous columns, and {show(name)} is {kind}{rest}; {advice}{instead}"
+    )
