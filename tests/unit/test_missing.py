@@ -201,6 +201,23 @@ def test_the_default_call_checks_the_first_table_and_imputes(monkeypatch):
     assert posterior.sensitivity().check is None or posterior.sensitivity().check.passed
 
 
+def test_tables_with_discrete_columns_are_not_completed_but_dropped():
+    _, table = holed()
+    table["sex"] = ["f", "m"] * 150
+    with pytest.raises(ValueError, match="'sex' is binary; drop the column or missing=\"drop\""):
+        svidag.fit(table, missing="impute", progress=False)
+    with pytest.raises(AuditError, match='missing="drop"') as error:
+        svidag.fit(table, progress=False)
+    assert "impute" not in str(error.value)
+    with pytest.raises(ValueError, match="environments need continuous columns"):
+        svidag.fit(table, environments=np.arange(300) % 2, missing="drop", progress=False)
+    posterior = svidag.fit(table, method="exact", missing="drop", progress=False)
+    assert posterior.mechanism == "mixed"
+    assert posterior.problem.data.n_rows == len(table.dropna())
+    whole = svidag.fit(table[["x1", "sex"]].dropna(), missing="impute", progress=False)
+    assert whole.problem.missing is None
+
+
 def test_the_command_line_and_the_estimator_take_it(fitted, tmp_path):
     _, table = holed()
     file, run = tmp_path / "table.csv", tmp_path / "run"

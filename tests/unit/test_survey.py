@@ -31,7 +31,7 @@ def test_a_plain_table_asks_for_nothing():
         ("sample_id", [f"s{k}" for k in range(60)], "--drop sample_id"),
         ("row", np.arange(60), "--drop row"),
         ("day", pd.date_range("2020-01-01", periods=60).astype(str), "--drop day"),
-        ("comment", ["none", "see file"] * 30, "--drop comment"),
+        ("comment", [f"see file {k // 2}" for k in range(60)], "--drop comment"),
         ("flat", [1.0] * 60, "--drop flat"),
         ("patient", np.arange(60) // 3, "--groups patient"),
         ("batch", ["x", "y", "z"] * 20, "--environments batch"),
@@ -40,6 +40,18 @@ def test_a_plain_table_asks_for_nothing():
 )
 def test_columns_that_are_no_variables(name, values, option):
     assert options(numbers().assign(**{name: values})) == [option]
+
+
+def test_text_with_few_values_is_a_category():
+    table = numbers().assign(stage=["low", "high", "high"] * 20, batch=["x", "y"] * 30)
+    assert options(table) == ["--drop batch"]  # environments are for continuous columns
+    table.loc[:5, "b"] = None
+    assert options(table) == ["--drop batch", "--missing drop"]
+    codes = numbers().assign(stage=[0, 1, 1] * 20)
+    codes.loc[:5, "b"] = None
+    assert [advice.option for advice in survey(codes, {"stage": "continuous"})] == [
+        "--missing impute"
+    ]
 
 
 def test_missing_cells_and_few_rows():

@@ -103,7 +103,7 @@ def survey(frame: pd.DataFrame, kinds: Mapping[str, str] | None = None) -> list[
 
 def _column(column: pd.Series, name: str) -> Iterator[Advice]:
     """What a column is that is no variable."""
-    known = column[~column.isin(list(MISSING_WORDS))].dropna()
+    known = column.where(~column.isin(list(MISSING_WORDS))).dropna()
     different = known.nunique()
     if not len(known) or different <= 1:
         what = "no value at all" if not len(known) else "the same value in every row"
@@ -155,7 +155,11 @@ def _without_environments(advice: Advice) -> Advice:
 def _is_text(known: pd.Series) -> bool:
     if pd.api.types.is_numeric_dtype(known) or pd.api.types.is_bool_dtype(known):
         return False
-    return bool(pd.to_numeric(known, errors="coerce").isna().any())
+    return bool(_as_numbers(known).isna().any())
+
+
+def _as_numbers(known: pd.Series) -> pd.Series:
+    return pd.Series(pd.to_numeric(known, errors="coerce"))
 
 
 def _is_date(known: pd.Series) -> bool:
@@ -168,7 +172,7 @@ def _is_date(known: pd.Series) -> bool:
 
 
 def _is_counter(known: pd.Series) -> bool:
-    values = pd.to_numeric(known, errors="coerce").to_numpy(dtype=float)
+    values = _as_numbers(known).to_numpy(dtype=np.float64)
     return len(values) > 2 and bool((np.diff(values) == 1).all())
 
 
@@ -203,16 +207,16 @@ def _few_rows(numbers: pd.DataFrame) -> Iterator[Advice]:
 
 def _whole(numbers: pd.DataFrame) -> Iterator[Advice]:
     """Columns from 0 to 100, or to 1, that add up to that in every row."""
-    known = numbers.dropna()
+    names, known = list(map(str, numbers.columns)), numbers.dropna().to_numpy(dtype=np.float64)
     for whole in (100.0, 1.0):
         parts = [
-            str(name)
-            for name in numbers.columns
-            if len(known) > 2 and known[name].between(0, whole).all() and known[name].nunique() > 2
+            j
+            for j, part in enumerate(known.T)
+            if len(part) > 2 and 0 <= part.min() <= part.max() <= whole and len(np.unique(part)) > 2
         ]
-        chosen = _adding_up(known[parts].to_numpy(), whole) if len(parts) > 1 else []
+        chosen = _adding_up(known[:, parts], whole) if len(parts) > 1 else []
         if chosen:
-            columns = tuple(parts[k] for k in chosen)
+            columns = tuple(names[parts[k]] for k in chosen)
             advice = "one more of one is one less of the others: leave one out"
             yield Advice(columns, f"they add up to {whole:g}", advice, _drop(columns[-1]))
             return
@@ -235,13 +239,16 @@ def _time_order(numbers: pd.DataFrame) -> Iterator[Advice]:
     if n < 20 or numbers.shape[1] < 2:
         return
     ranks = numbers.rank()
-    neighbours = ranks.apply(lambda column: column.corr(column.shift())).fillna(0.0)
-    ordered = neighbours.sort_values(ascending=False)
-    rho = float(ordered.iloc[1])
+    neighbours = {
+        str(name): float(np.nan_to_num(column.corr(column.shift())))
+        for name, column in ranks.items()
+    }
+    ordered = sorted(neighbours.values(), reverse=True)
+    rho = ordered[1]
     if rho > LAG / np.sqrt(n):
-        alike = [str(name) for name in ordered.index[ordered > LAG / np.sqrt(n)]]
+        alike = [name for name, value in neighbours.items() if value > LAG / np.sqrt(n)]
         worth = max(10, round(n * (1 - rho) / (1 + rho)))
-        what = f"neighbouring rows are alike (correlation up to {ordered.iloc[0]:.2f}): time order?"
+        what = f"neighbouring rows are alike (correlation up to {ordered[0]:.2f}): time order?"
         advice = f"{n:,} rows are worth about {worth:,} independent ones: count them as that"
         yield Advice(tuple(alike), what, advice, f"--coarsen {worth}")
 
