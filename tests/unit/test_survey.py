@@ -31,7 +31,7 @@ def test_a_plain_table_asks_for_nothing():
         ("sample_id", [f"s{k}" for k in range(60)], "--drop sample_id"),
         ("row", np.arange(60), "--drop row"),
         ("day", pd.date_range("2020-01-01", periods=60).astype(str), "--drop day"),
-        ("comment", [f"see file {k // 2}" for k in range(60)], "--drop comment"),
+        ("comment", [f"see file {2 * k // 3}" for k in range(60)], "--drop comment"),
         ("flat", [1.0] * 60, "--drop flat"),
         ("patient", np.arange(60) // 3, "--groups patient"),
         ("batch", ["x", "y", "z"] * 20, "--environments batch"),

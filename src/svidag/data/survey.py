@@ -240,7 +240,7 @@ def _time_order(numbers: pd.DataFrame) -> Iterator[Advice]:
         return
     ranks = numbers.rank()
     neighbours = {
-        str(name): float(np.nan_to_num(column.corr(column.shift())))
+        str(name): float(np.nan_to_num(column.corr(pd.Series(column.shift()))))
         for name, column in ranks.items()
     }
     ordered = sorted(neighbours.values(), reverse=True)
