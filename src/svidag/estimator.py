@@ -19,7 +19,7 @@ class SVIDAG(BaseEstimator):
 
     Parameters
     ----------
-    method, mechanism, prior, kinds, transforms, standardise, graph_weights, coarsen, bags,
+    method, mechanism, prior, kinds, transforms, missing, standardise, graph_weights, coarsen, bags,
     bag_rows, minutes, workers, seed
         As in :func:`svidag.fit`.
     progress, checkpoint
@@ -52,6 +52,7 @@ class SVIDAG(BaseEstimator):
         prior: Any = None,
         kinds: Any = None,
         transforms: Any = None,
+        missing: Any = "error",
         standardise: Any = True,
         graph_weights: Any = "order",
         coarsen: Any = None,
@@ -68,6 +69,7 @@ class SVIDAG(BaseEstimator):
         self.prior = prior
         self.kinds = kinds
         self.transforms = transforms
+        self.missing = missing
         self.standardise = standardise
         self.graph_weights = graph_weights
         self.coarsen = coarsen
@@ -96,7 +98,12 @@ class SVIDAG(BaseEstimator):
         target = interventions if isinstance(interventions, str) else None
         measured = X if target is None else X.drop(columns=target)
         values = validate_data(
-            self, measured, dtype=np.float64, ensure_min_samples=3, ensure_min_features=2
+            self,
+            measured,
+            dtype=np.float64,
+            ensure_min_samples=3,
+            ensure_min_features=2,
+            ensure_all_finite=True if self.missing == "error" else "allow-nan",
         )
         self.posterior_: Posterior = fit(
             X if isinstance(X, pd.DataFrame) else values,

@@ -15,6 +15,8 @@ from svidag.methods.svi_dag import GuideDiagnostics, _judge_guide
 from svidag.methods.svi_dag_published import _judge as judge_published
 from svidag.posterior import DrawnGraphs, Posterior
 from svidag.posterior.diagnostics import Level, Reason
+from svidag.posterior.fit_check import FitCheck
+from svidag.posterior.sensitivity import Sensitivity
 from svidag.posterior.structure_weights import _judge as judge_weights
 from svidag.report import judge, verdict
 from svidag.run.status import Status
@@ -333,3 +335,21 @@ def test_a_guide_that_is_noisy_and_lacks_evidence_has_two_reasons():
     facts = {**GUIDE, "estimate_spread": 3.0, "kept_missing": 9.0}
     found = list(_judge_guide(GuideDiagnostics(**facts)))
     assert [reason.level for reason in found] == [Level.CAREFUL, Level.CAREFUL]
+
+
+@pytest.mark.parametrize(
+    ("check", "words"),
+    [
+        (FitCheck(1e-6, ("x1", "x3"), 0.2, 0.5, 0.0), "‘x1’ and ‘x3’ may have a common cause"),
+        (FitCheck(0.5, ("x1", "x3"), 0.0, 1e-9, 0.5), "fewer independent ones (33 of 100)"),
+    ],
+)
+def test_residuals_hint_at_hidden_causes_and_dependent_rows(exact, check, words):
+    edges = exact.graphs.edge_probabilities()
+    found = Sensitivity(exact.names, edges, (), (), np.zeros((0, 4, 4)), check=check)
+    judged = judge(with_facts(exact, sensitivity=found))
+    assert judged.level is Level.CAREFUL
+    assert sum(words in reason.text for reason in judged.reasons) == 1
+    passed = dataclasses.replace(check, p_value=0.5, neighbour_p_value=0.5)
+    calm = judge(with_facts(exact, sensitivity=dataclasses.replace(found, check=passed)))
+    assert not any("A hint" in reason.text for reason in calm.reasons)

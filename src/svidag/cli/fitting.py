@@ -30,6 +30,13 @@ Interventions = Annotated[
     str | None,
     typer.Option(help="The column that names each row's intervention targets, empty for none."),
 ]
+Environments = Annotated[
+    str | None,
+    typer.Option(
+        help="The column of batch, laboratory or experiment, with which mechanisms may change; "
+        "several are separated by commas."
+    ),
+]
 Drop = Annotated[
     list[str] | None,
     typer.Option(help="Columns that are not variables, separated by commas; or repeat it."),
@@ -40,6 +47,19 @@ Transform = Annotated[
         help="log or rank-gaussian for every column before the fit, or COLUMN=log for one; repeat "
         "for more."
     ),
+]
+Missing = Annotated[
+    str,
+    typer.Option(
+        help="Missing cells: error; drop: leave out their rows; impute: average over completed "
+        "tables."
+    ),
+]
+
+
+Groups = Annotated[
+    str | None,
+    typer.Option(help="A column that names groups of rows, which are resampled as a whole."),
 ]
 KindOption = Annotated[
     list[str] | None,
@@ -55,31 +75,31 @@ def check(
     data: DataFile,
     knowledge: Knowledge = None,
     interventions: Interventions = None,
+    environments: Environments = None,
+    groups: Groups = None,
     drop: Drop = None,
     transform: Transform = None,
+    missing: Missing = "error",
     kind: KindOption = None,
 ) -> None:
-    """Read a table and its knowledge file and say what is wrong with them, without fitting."""
+    """Say all that is worth knowing about a table before a fit, and what to do about it.
+
+    Options are those of `svidag fit`: what is suggested can be tried here first.
+    """
+    from svidag.cli.checking import check_table
+
     request = Request(
         str(data),
         None if knowledge is None else str(knowledge),
         interventions,
+        environments,
         tuple(drop or ()),
+        missing=missing,
+        groups=groups,
     )
     with explain_errors():
         request = dataclasses.replace(request, transform=_transform(transform), kinds=_kinds(kind))
-        table = request.dataset()
-        findings = table.audit()
-        prior = request.prior()
-        if prior is not None:
-            prior.bind(table.names)
-        listed = ", ".join(map(repr, table.names))
-        write_line(f"{table.n_rows} rows, {table.m} variables: {listed}")
-        for line in _kind_lines(table):
-            write_line(line)
-        for finding in findings:
-            write_note(f"note: {finding.message}")
-        write_line("No problem was found: the table can be fitted.")
+        check_table(request)
 
 
 def fit(
@@ -95,8 +115,10 @@ def fit(
     ] = None,
     knowledge: Knowledge = None,
     interventions: Interventions = None,
+    environments: Environments = None,
     drop: Drop = None,
     transform: Transform = None,
+    missing: Missing = "error",
     kind: KindOption = None,
     method: Annotated[
         str, typer.Option(help="How the posterior is found; `svidag methods` lists them.")
@@ -117,10 +139,7 @@ def fit(
     ] = None,
     standardise: Annotated[bool, typer.Option(help="Centre and scale every column.")] = True,
     seed: Annotated[int, typer.Option(help="The same seed gives the same result.")] = 0,
-    groups: Annotated[
-        str | None,
-        typer.Option(help="A column that names groups of rows, which are resampled as a whole."),
-    ] = None,
+    groups: Groups = None,
     bags: Annotated[
         str,
         typer.Option(
@@ -157,7 +176,9 @@ def fit(
     asked = {
         "knowledge": None if knowledge is None else _absolute(knowledge),
         "interventions": interventions,
+        "environments": environments,
         "drop": tuple(drop or ()),
+        "missing": missing,
         "mechanism": mechanism,
         "method": method,
         "standardise": standardise,
@@ -322,23 +343,6 @@ def _kinds(texts: list[str] | None) -> dict[str, str] | None:
             )
         named[column] = name
     return named or None
-
-
-def _kind_lines(table: Any) -> list[str]:
-    """Every column that is not continuous, with its levels."""
-    from svidag.data.kinds import listing_levels
-
-    lines = []
-    for name, kind, levels in zip(table.names, table.kinds, table.levels, strict=True):
-        if levels:
-            lines.append(f"  {name!r} is {kind}: {listing_levels(levels)}")
-        elif kind != "continuous":
-            lines.append(f"  {name!r} is a {kind}")
-    if lines:
-        others = table.m - len(lines)
-        lines = ["Kinds of columns (--kind COLUMN=KIND says otherwise):", *lines]
-        lines += [f"  {others} other columns are continuous"] if others else []
-    return lines
 
 
 def _absolute(path: Path) -> str:

@@ -12,9 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 import svidag
 from svidag.atomic import replacing
 from svidag.data import Dataset
+from svidag.data.environments import split_environments
 from svidag.data.files import read_table
 from svidag.data.resampling import split_groups
 from svidag.io.record import REQUEST, RESULT
@@ -31,8 +34,10 @@ class Request:
     data: str
     knowledge: str | None = None
     interventions: str | None = None
+    environments: str | None = None
     drop: tuple[str, ...] = ()
     transform: str | dict[str, str] | None = None
+    missing: str = "error"
     kinds: dict[str, str] | None = None
     method: str = "order-mcmc"
     mechanism: str = "auto"
@@ -50,11 +55,10 @@ class Request:
         """The table, without dropped columns and the column of groups."""
         return self._table()[0]
 
-    def _table(self) -> tuple[Dataset, Any]:
-        """The table, and the group of each row where a column names them."""
-        data: Any = self.data
+    def frame(self) -> pd.DataFrame:
+        """The table as the file has it, without dropped columns."""
+        data = read_table(self.data, self.interventions)
         if self.drop:
-            data = read_table(self.data, self.interventions)
             dropped = [name for text in self.drop for name in _listed(text, data.columns)]
             absent = [name for name in dropped if name not in data.columns]
             if absent:
@@ -62,7 +66,22 @@ class Request:
                     f"--drop names {absent[0]!r}, which is not a column of {self.data}; "
                     f"its columns are {list(data.columns)}"
                 )
-            data = data.drop(columns=[name for name in dropped if name != self.groups])
+            kept = (self.groups, *self._contexts(data.columns))
+            data = data.drop(columns=[name for name in dropped if name not in kept])
+        return data
+
+    def roles(self, columns: Any) -> list[str]:
+        """Columns that are no variables: targets of interventions, groups and environments."""
+        named = (self.interventions, self.groups, *self._contexts(columns))
+        return [name for name in named if name is not None]
+
+    def _table(self) -> tuple[Dataset, Any, Any]:
+        """The table, and the group and the environment of each row where columns name them."""
+        data: Any = self.frame() if self.drop or self.environments else self.data
+        contexts = None
+        if self.environments is not None:
+            names = self._contexts(data.columns)
+            data, contexts = split_environments(data, names, self.interventions)
         data, groups = split_groups(data, self.groups, self.interventions)
         table = Dataset.from_any(
             data,
@@ -70,7 +89,10 @@ class Request:
             transforms=self.transform,
             kinds=self.kinds,
         )
-        return table, groups
+        return table, groups, contexts
+
+    def _contexts(self, columns: Any) -> list[str]:
+        return [] if self.environments is None else _listed(self.environments, columns)
 
     def prior(self) -> svidag.Prior | None:
         """The beliefs, where a file gives them."""
@@ -80,16 +102,18 @@ class Request:
         """Fit, going on from the checkpoint if there is one."""
         from svidag.methods.registry import find_method
 
-        table, groups = self._table()
+        table, groups, contexts = self._table()
         return svidag.fit(
             table,
             prior=self.prior(),
             method=find_method(self.method).with_values(self.settings),
             mechanism=self.mechanism,
+            missing=self.missing,
             standardise=self.standardise,
             graph_weights=self.graph_weights,
             coarsen=self.coarsen,
             groups=groups,
+            environments=contexts,
             bags=self.bags,
             bag_rows=self.bag_rows,
             seed=self.seed,

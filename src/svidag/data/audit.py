@@ -112,7 +112,7 @@ def _errors(
     too_small = tuple(_too_small(values))
     if len(values) < MIN_ROWS:
         return too_small
-    found = [*too_small, *_unusable(names, values)]
+    found = [*too_small, *_unusable(names, values, kinds)]
     for check in (_constant, _duplicated, _collinear):
         # A column reported once is left out of the later checks, which it would only confuse.
         reported = {name for finding in found for name in _dropped(finding)}
@@ -144,7 +144,10 @@ def _too_small(values: Values) -> Iterator[Finding]:
         )
 
 
-def _unusable(names: Sequence[str], values: Values) -> Iterator[Finding]:
+def _unusable(
+    names: Sequence[str], values: Values, kinds: Sequence[Kind] = ()
+) -> Iterator[Finding]:
+    numbers = all(kind is Kind.CONTINUOUS for kind in kinds)
     for j, name in enumerate(names):
         column = values[:, j]
         if _all_within(column):
@@ -152,7 +155,9 @@ def _unusable(names: Sequence[str], values: Values) -> Iterator[Finding]:
         missing, infinite = np.isnan(column), np.isinf(column)
         large = np.isfinite(column) & (np.abs(column) > LARGEST)
         if missing.any():
-            advice = "drop or impute them"
+            advice = 'missing="drop" leaves these rows out'
+            if numbers:
+                advice = f'missing="impute" draws them, {advice}'
             yield Finding("missing", (name,), _where(missing, "missing value", name, advice))
         if infinite.any():
             advice = "drop or replace them"

@@ -36,19 +36,34 @@ def split_groups(data: Any, groups: Any, interventions: Any) -> tuple[Any, np.nd
         if labels.ndim != 1:
             raise ValueError(f"groups must name a column or label each row; got {show(groups)}")
         return data, _codes(pd.Series(labels))
-    frame = _frame(data, groups, interventions)
-    if groups not in frame.columns:
-        raise ValueError(
-            f"groups is {show(groups)}, which is not a column{closest(groups, list(frame.columns))}"
-        )
-    codes = _codes(pd.Series(frame[groups]))
+    data, labels = take_column(data, groups, interventions, "groups")
+    return data, _codes(labels)
+
+
+def take_column(data: Any, column: str, interventions: Any, argument: str) -> tuple[Any, pd.Series]:
+    """The data without a column that is no variable, and that column, which may be text.
+
+    Examples
+    --------
+    >>> table = pd.DataFrame({"a": [1.0, 2.0], "batch": ["x", "y"]})
+    >>> kept, batch = take_column(table, "batch", None, "groups")
+    >>> list(kept), batch.tolist()
+    (['a'], ['x', 'y'])
+    """
+    frame = _frame(data, column, interventions, argument)
+    if column not in frame.columns:
+        hint = closest(column, list(frame.columns))
+        raise ValueError(f"{argument} is {show(column)}, which is not a column{hint}")
+    labels = pd.Series(frame[column])
+    if labels.isna().any():
+        raise ValueError(f"{argument} has {int(labels.isna().sum())} rows without a label")
     if not isinstance(data, Dataset):
-        return frame.drop(columns=groups), codes
-    kept = [j for j, name in enumerate(data.names) if name != groups]
-    return data.columns(kept), codes
+        return frame.drop(columns=column), labels
+    kept = [j for j, name in enumerate(data.names) if name != column]
+    return data.columns(kept), labels
 
 
-def _frame(data: Any, groups: str, interventions: Any) -> pd.DataFrame:
+def _frame(data: Any, column: str, interventions: Any, argument: str) -> pd.DataFrame:
     if isinstance(data, Dataset):
         return data.to_frame()
     if isinstance(data, pd.DataFrame):
@@ -56,10 +71,12 @@ def _frame(data: Any, groups: str, interventions: Any) -> pd.DataFrame:
     if callable(getattr(data, "to_pandas", None)):
         return data.to_pandas()
     if isinstance(data, np.ndarray | list):
-        raise ValueError("groups names a column, and arrays have no names: label each row instead")
+        raise ValueError(
+            f"{argument} names a column, and arrays have no names: label each row instead"
+        )
     frame = read_table(data, interventions if isinstance(interventions, str) else None)
-    if groups in frame.columns:  # text where the file has text
-        frame[groups] = read_table(data, groups)[groups]
+    if column in frame.columns:  # text where the file has text
+        frame[column] = read_table(data, column)[column]
     return frame
 
 
@@ -74,11 +91,13 @@ def resample(
     groups: Int[np.ndarray, " N"] | None,
     rows: int,
     rng: np.random.Generator,
+    labels: Int[np.ndarray, " N"] | None = None,
 ) -> Int[np.ndarray, " rows"]:
     """About `rows` rows with replacement, in whole groups, stratified by intervention.
 
-    A stratum is all groups whose rows have the same intervention targets; each keeps its share of
-    the rows. Without groups every row is its own, and there are exactly as many rows as asked for.
+    A stratum is all groups whose rows have the same intervention targets and `labels`; each keeps
+    its share of the rows. Without groups every row is its own, and there are exactly as many rows
+    as asked for.
 
     Examples
     --------
@@ -91,7 +110,7 @@ def resample(
     groups = np.arange(n) if groups is None else groups
     order = np.argsort(groups, kind="stable")
     members = np.split(order, np.flatnonzero(np.diff(groups[order])) + 1)
-    strata = list(_strata(intervened, members))
+    strata = list(_strata(intervened, members, labels))
     quotas = apportion(np.array([sum(len(members[g]) for g in s) for s in strata]), rows)
     drawn: list[np.ndarray] = []
     for stratum, quota in zip(strata, quotas, strict=True):
@@ -114,8 +133,14 @@ def apportion(sizes: Int[np.ndarray, " strata"], rows: int) -> Int[np.ndarray, "
     return shares
 
 
-def _strata(intervened: Bool[np.ndarray, "N m"], members: list[np.ndarray]) -> Iterator[list[int]]:
+def _strata(
+    intervened: Bool[np.ndarray, "N m"],
+    members: list[np.ndarray],
+    labels: Int[np.ndarray, " N"] | None,
+) -> Iterator[list[int]]:
     packed = np.packbits(intervened, axis=1)
+    if labels is not None:
+        packed = np.column_stack([packed, labels])
     _, pattern = np.unique(packed, axis=0, return_inverse=True)
     pattern = pattern.reshape(-1)
     kinds: dict[tuple[int, ...], list[int]] = {}
@@ -141,7 +166,11 @@ def _whole_groups(
 
 
 def usable_resample(
-    data: Dataset, groups: Int[np.ndarray, " N"] | None, rows: int, rng: np.random.Generator
+    data: Dataset,
+    groups: Int[np.ndarray, " N"] | None,
+    rows: int,
+    rng: np.random.Generator,
+    environments: Any = None,
 ) -> Int[np.ndarray, " rows"]:
     """A resample in which no column that varies has become constant.
 
@@ -152,7 +181,8 @@ def usable_resample(
     """
     spread = np.zeros(data.m)
     for _ in range(TRIES):
-        drawn = resample(data.intervened, groups, rows, rng)
+        labels = None if environments is None else environments.labels
+        drawn = resample(data.intervened, groups, rows, rng, labels)
         spread = np.ptp(data.values[drawn], axis=0)
         if (spread > 0).all():
             return drawn

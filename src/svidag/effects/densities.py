@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.special import gammaln, logsumexp
 
+from svidag.mechanisms.environment_parameters import EnvironmentEquations
 from svidag.mechanisms.equations import Equations, ParameterDistribution
 from svidag.mechanisms.flexible import draw_in, floored
 from svidag.mechanisms.flexible_parameters import FlexibleEquations
@@ -56,6 +57,13 @@ def log_densities(
         for own, part in zip(equations.rows, equations.parts, strict=True):
             here = np.flatnonzero(np.isin(s, own))
             found[here] = log_densities(part, nodes[here], rows, np.searchsorted(own, s[here]))
+        return found
+    if isinstance(equations, EnvironmentEquations):
+        found = np.empty((len(nodes), len(rows)))
+        for k, (draw, node) in enumerate(zip(s, nodes, strict=True)):
+            beside = np.tile(equations.contrasts[draw], (len(rows), 1))
+            wide = np.column_stack([rows, beside])
+            found[k] = log_densities(equations.inner, np.array([node]), wide, np.array([draw]))[0]
         return found
     if isinstance(equations, NodewiseEquations):
         each = zip(s.tolist(), nodes.tolist(), strict=True)

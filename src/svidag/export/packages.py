@@ -59,9 +59,9 @@ def _groups(posterior: Posterior, n: int, seed: int) -> list[tuple[str, dict, di
     if problem is not None:
         prior = problem.prior.edge_probabilities().to_numpy()
         groups.append(("prior", {"edge_probability": (pairs, prior)}, ends))
-        values = problem.data.values
-        if problem.scaling is not None:
-            values = problem.scaling.invert(values)
+        values = problem.values
+        if problem.missing is not None:
+            values = np.where(problem.missing.mask, np.nan, values)
         cells = ("row", "variable")
         table = {"value": (cells, values), "intervened": (cells, problem.data.intervened)}
         where = {"row": np.arange(len(values)), "variable": names}

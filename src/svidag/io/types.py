@@ -29,6 +29,8 @@ TYPES: Mapping[str, str] = types.MappingProxyType(
         "dataset": "svidag.data.dataset:Dataset",
         "scaling": "svidag.data.scaling:Scaling",
         "finding": "svidag.data.audit:Finding",
+        "missing cells": "svidag.data.imputation:MissingCells",
+        "environments": "svidag.data.environments:Environments",
         "edge prior": "svidag.prior.edges:EdgePrior",
         # Distributions over graphs.
         "graphs": "svidag.posterior.distributions:DrawnGraphs",
@@ -47,6 +49,7 @@ TYPES: Mapping[str, str] = types.MappingProxyType(
         "discrete": "svidag.mechanisms.discrete_parameters:DiscreteParameters",
         "mixed": "svidag.mechanisms.mixed_parameters:MixedParameters",
         "networks": "svidag.variational.published_posterior:NetworkParameters",
+        "environment parameters": "svidag.mechanisms.environment_parameters:EnvironmentParameters",
         "mixture parameters": "svidag.posterior.mixture:MixtureParameters",
         # What these are made of.
         "parent weights": "svidag.exact.orders:ParentWeights",
@@ -55,6 +58,9 @@ TYPES: Mapping[str, str] = types.MappingProxyType(
         "linear model": "svidag.mechanisms.linear:LinearGaussian",
         "wide model": "svidag.mechanisms.wide:WideNetwork",
         "flexible model": "svidag.mechanisms.flexible:FlexibleMechanism",
+        "screened flexible model": "svidag.mechanisms.flexible_screen:ScreenedFlexible",
+        "gaussian blocks": "svidag.mechanisms.gaussian_blocks:GaussianBlocks",
+        "environment model": "svidag.mechanisms.environments:EnvironmentScores",
         "discrete model": "svidag.mechanisms.discrete:DiscreteTables",
         "mixed model": "svidag.mechanisms.mixed:MixedMechanism",
         "jax edge prior": "svidag.prior.edges:JaxEdgePrior",

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from svidag.data import Scaling
 from svidag.mechanisms.discrete import DiscreteTables
 from svidag.mechanisms.discrete_parameters import DiscreteParameters
+from svidag.mechanisms.environment_parameters import EnvironmentParameters
+from svidag.mechanisms.environments import EnvironmentScores
 from svidag.mechanisms.equations import ParameterDistribution
 from svidag.mechanisms.flexible import FlexibleMechanism
 from svidag.mechanisms.flexible_parameters import FlexibleParameters
@@ -25,6 +29,7 @@ IntegratedScores = (
     | DiscreteTables
     | OrderAveraged
     | ScreenedMixed
+    | EnvironmentScores
 )
 """Evidences of every node given any parents, with their parameters integrated out."""
 
@@ -41,6 +46,17 @@ def parameter_distribution(
     >>> type(parameter_distribution(model, scaling=None)).__name__
     'LinearParameters'
     """
+    if isinstance(model, EnvironmentScores):
+        d = model.contrasts.shape[1]
+        beside = None
+        if scaling is not None:
+            centre, scale = (
+                np.append(scaling.centre, np.zeros(d)),
+                np.append(scaling.scale, np.ones(d)),
+            )
+            beside = Scaling(centre, scale)
+        inner = parameter_distribution(model.base, beside)
+        return EnvironmentParameters(model, inner, scaling)
     if isinstance(model, LinearGaussian):
         return LinearParameters(model, scaling)
     if isinstance(model, DiscreteTables):

@@ -150,7 +150,7 @@ def fit_automatically(
         because = f", because {found.reason}"
         posterior = mix(batch, planned, fits, identity=identity, seconds=0.0, because=because)
     done.checkpoint.write()
-    return _with_sensitivity(posterior, found, time.perf_counter() - started)
+    return with_sensitivity(posterior, found, time.perf_counter() - started)
 
 
 def _with_probes(
@@ -166,7 +166,8 @@ def _with_probes(
     return planned, dict(enumerate(fits))
 
 
-def _with_sensitivity(posterior: Posterior, found: Sensitivity, seconds: float) -> Posterior:
+def with_sensitivity(posterior: Posterior, found: Sensitivity, seconds: float) -> Posterior:
+    """The posterior with what became of sure arrows under other specifications."""
     assert posterior.diagnostics is not None
     diagnostics = dataclasses.replace(
         posterior.diagnostics,

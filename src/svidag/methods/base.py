@@ -46,6 +46,8 @@ class Support:
         Whether it computes ``graph_weights="structure"`` itself; otherwise draws are reweighted.
     coarsening
         Whether rows can count less than once.
+    environments
+        Whether mechanisms may change with the environment of a row.
     kinds
         The kinds of columns that it knows.
     """
@@ -57,6 +59,7 @@ class Support:
     acyclic: bool = True
     structure_weights: bool = False
     coarsening: bool = False
+    environments: bool = False
     kinds: tuple[Kind, ...] = (Kind.CONTINUOUS,)
 
     def mechanism(self, asked: str) -> str:
@@ -125,6 +128,8 @@ class MethodResult:
         Where it chose the mechanism, by how much log evidence that one was preferred.
     log_evidence
         log p(D | knowledge), where it is known.
+    changes
+        P(the mechanism of a node changes with the environment, and how), where there are any.
     """
 
     graphs: GraphDistribution
@@ -135,6 +140,7 @@ class MethodResult:
     details: Details | None = None
     mechanism_margin: float | None = None
     log_evidence: float | None = None
+    changes: Mapping[str, tuple[float, ...]] | None = None
 
 
 @dataclass(frozen=True)

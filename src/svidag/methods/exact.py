@@ -9,6 +9,7 @@ from svidag.data import Kind
 from svidag.exact.graphs import exact_graphs, require_feasible
 from svidag.mechanisms.collapsed import parameter_distribution
 from svidag.methods.base import Method, MethodResult, Run, Support
+from svidag.methods.changes import mechanism_changes
 from svidag.methods.mechanism_choice import integrate
 from svidag.methods.order_mcmc import EXACT
 from svidag.problem import Problem
@@ -35,6 +36,7 @@ class Exact(Method):
         structure_weights=True,
         coarsening=True,
         kinds=tuple(Kind),
+        environments=True,
     )
 
     units: int = setting(200, "Hidden units of a nonlinear mechanism.", least=0)
@@ -62,4 +64,5 @@ class Exact(Method):
             Status.EXACT,
             (EXACT,),
             log_evidence=log_evidence,
+            changes=mechanism_changes(mechanism.scores, graphs, run.seed),
         )

@@ -10,11 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from svidag.data import Dataset
+from svidag.data import Dataset, Finding
+from svidag.data.environments import split_environments
+from svidag.data.imputation import complete_rows
 from svidag.data.resampling import split_groups
 from svidag.methods.bagging import MixtureCheckpoint, check_bags, fit_automatically, fit_bags
 from svidag.methods.base import Method, Support
-from svidag.methods.column_kinds import DISCRETE, suit
+from svidag.methods.column_kinds import DISCRETE, require_measurements, suit
+from svidag.methods.imputing import fit_imputed, tables_needed
 from svidag.methods.mixing import FitBatch
 from svidag.methods.registry import METHODS, find_method
 from svidag.posterior import Posterior
@@ -30,6 +33,8 @@ from svidag.run.warnings import FitWarning
 
 WEIGHTS = ("order", "structure")
 """Ways to weigh graphs."""
+MISSING = ("error", "drop", "impute")
+"""What to do about missing cells."""
 
 
 def fit(
@@ -39,8 +44,10 @@ def fit(
     mechanism: str = "auto",
     prior: Prior | None = None,
     interventions: Any = None,
+    environments: Any = None,
     kinds: Any = None,
     transforms: Any = None,
+    missing: str = "error",
     standardise: bool = True,
     graph_weights: str = "order",
     coarsen: float | None = None,
@@ -79,9 +86,18 @@ def fit(
         ``"continuous"``, ``"binary"``, ``"categorical"``, ``"ordinal"`` or ``"count"``; the levels
         of an ordinal column in their order, ``{"stage": ["low", "high"]}``; or one kind for every
         column.
+    environments
+        The column, or columns, of batch, laboratory or experiment, or a label for each row. They
+        are no variables and have no causes; any mechanism may change with them: its mean, its
+        scale, its slopes. `Posterior.changes` says which do.
     transforms
         ``"log"`` or ``"rank-gaussian"`` for every column before the fit, or for some of them by
         name: ``{"CRP": "log"}``. Effects are then in the units of the transformed column.
+    missing
+        What to do about missing cells. ``"error"``: refuse the table. ``"drop"``: leave out the
+        rows that have any. ``"impute"``: complete the table eight times by draws from fitted
+        mechanisms, fit each, and mix the posteriors; with ``bags=B``, B tables, each resampled.
+        Values are taken to be missing at random; `Posterior.imputed` has the draws.
     standardise
         Centre and scale each continuous column by its entries that were not set from outside.
     graph_weights
@@ -146,17 +162,36 @@ def fit(
         minutes=minutes,
         workers=workers,
         seed=seed,
+        missing=missing,
     )
     fits = check_bags(bags, bag_rows, chosen, mechanism)
+    data, contexts = split_environments(data, environments, interventions)
     data, labels = split_groups(data, groups, interventions)
     table = Dataset.from_any(data, interventions=interventions, transforms=transforms, kinds=kinds)
+    _require_rows("groups", labels, table)
+    _require_rows("environments", None if contexts is None else contexts.labels, table)
+    notes: tuple[Finding, ...] = ()
+    if missing == "drop":
+        table, labels, contexts, notes = complete_rows(table, labels, contexts)
     can = _others(lambda support: set(table.kinds) <= set(support.kinds))
     mechanism, table = suit(chosen, mechanism, table, can)
+    if missing == "impute" and np.isnan(table.values).any():
+        require_measurements(mechanism, table, 'missing="impute"', ' or missing="drop"')
+    if contexts is not None:
+        require_measurements(mechanism, table, "environments")
     if fits == "auto" and mechanism == DISCRETE:
         fits = None
-    problem = Problem.build(table, prior=prior, interventions=None, standardise=standardise)
+    problem = Problem.build(
+        table,
+        prior=prior,
+        interventions=None,
+        standardise=standardise,
+        tables=tables_needed(fits) if missing == "impute" else 0,
+        seed=seed,
+        notes=notes,
+        environments=contexts,
+    )
     _require_support(chosen, problem)
-    _require_rows(labels, problem)
     identity = problem.fingerprint(
         method=chosen.name,
         mechanism=mechanism,
@@ -164,6 +199,8 @@ def fit(
         seed=seed,
         **({} if coarsen is None else {"coarsen": float(coarsen)}),
         **({} if fits is None else _resampled(fits, bag_rows, labels)),
+        **({} if problem.missing is None else {"missing": missing}),
+        **({} if contexts is None else {"environments": _digest(contexts.labels)}),
         **chosen.identity(),
     )
     state_file = Checkpoint(checkpoint_path(checkpoint), identity)
@@ -172,7 +209,10 @@ def fit(
         batch = FitBatch(
             problem, chosen, graph_weights, coarsen, seed, labels, workers, deadline, stages.report
         )
-        if fits is None:
+        if problem.missing is not None:
+            done = MixtureCheckpoint.load(state_file, saved)
+            posterior = fit_imputed(batch, mechanism, fits, bag_rows, done, saved, identity)
+        elif fits is None:
             posterior = batch.fit_table(mechanism, state_file, saved, identity)
         else:
             done = MixtureCheckpoint.load(state_file, saved)
@@ -196,6 +236,7 @@ def check(
     minutes: float | None = None,
     workers: int | None = None,
     seed: int = 0,
+    missing: str = "error",
 ) -> Method:
     """The method, or an error that says what `fit` would refuse in these arguments.
 
@@ -217,6 +258,8 @@ def check(
         raise ValueError(f"standardise must be true or false; got {standardise!r}")
     if graph_weights not in WEIGHTS:
         raise ValueError(f"graph_weights must be one of {sorted(WEIGHTS)}; got {graph_weights!r}")
+    if missing not in MISSING:
+        raise ValueError(f"missing must be one of {list(MISSING)}; got {missing!r}")
     if coarsen is not None:
         _check_coarsening(chosen, coarsen)
     if not isinstance(seed, Integral) or isinstance(seed, bool) or seed < 0:
@@ -247,6 +290,7 @@ def _require_support(method: Method, problem: Problem) -> None:
     off_diagonal = prior.belief[prior.free]
     asked = {
         "interventions": ("interventions", problem.data.intervened.any()),
+        "environments": ("environments", problem.environments is not None),
         "beliefs": (
             "beliefs that differ between arrows",
             bool(len(off_diagonal)) and off_diagonal.min() != off_diagonal.max(),
@@ -274,17 +318,21 @@ def _suitable(suits: Callable[[Support], bool]) -> Iterator[str]:
     return (name for name, method in METHODS.items() if suits(method.support))
 
 
-def _require_rows(labels: np.ndarray | None, problem: Problem) -> None:
-    if labels is not None and len(labels) != problem.data.n_rows:
+def _require_rows(argument: str, labels: np.ndarray | None, data: Dataset) -> None:
+    if labels is not None and len(labels) != data.n_rows:
         raise ValueError(
-            f"groups has {len(labels)} labels; expected {problem.data.n_rows}, one for each row"
+            f"{argument} has {len(labels)} labels; expected {data.n_rows}, one for each row"
         )
 
 
 def _resampled(fits: int | str, bag_rows: int | None, labels: np.ndarray | None) -> dict[str, Any]:
     """What a mixture depends on beyond what a single fit depends on."""
-    groups = None if labels is None else hashlib.sha256(labels.tobytes()).hexdigest()
+    groups = None if labels is None else _digest(labels)
     return {"bags": fits, "bag_rows": bag_rows, "groups": groups}
+
+
+def _digest(labels: np.ndarray) -> str:
+    return hashlib.sha256(labels.tobytes()).hexdigest()
 
 
 def _warn(posterior: Posterior) -> None:

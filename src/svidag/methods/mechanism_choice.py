@@ -20,6 +20,7 @@ import numpy as np
 
 from svidag.mechanisms.collapsed import IntegratedScores
 from svidag.mechanisms.discrete import DiscreteTables
+from svidag.mechanisms.environments import SIZES, EnvironmentScores
 from svidag.mechanisms.flexible import LOCATIONS, FlexibleMechanism
 from svidag.mechanisms.flexible_screen import ScreenedFlexible
 from svidag.mechanisms.linear import LinearGaussian
@@ -76,9 +77,15 @@ class Integrated:
 
     name: str
     scores: IntegratedScores
-    sketch: WideNetwork | None
+    sketch: WideNetwork | EnvironmentScores | None
     margin: float | None = None
     weight: float = 1.0
+
+    @property
+    def screened(self) -> bool:
+        """Whether families are fitted without parents that explain nothing."""
+        scores = self.scores.base if isinstance(self.scores, EnvironmentScores) else self.scores
+        return isinstance(scores, ScreenedFlexible | ScreenedMixed)
 
 
 def integrate(
@@ -119,14 +126,23 @@ def integrate(
         return Integrated(mechanism, scores, None, None, weight)
     if mechanism == "flexible":
         flexible = build.flexible()
-        scores = ScreenedFlexible.of(flexible) if screened else flexible
+        scores = _screened(flexible) if screened else flexible
         return Integrated(mechanism, scores, None, margin, weight)
     expensive = len(problem.data.values) >= SKETCH_FROM and sketch_units < units
     sketch = build.network(sketch_units) if expensive else None
     return Integrated(mechanism, build.network(units), sketch, margin, weight)
 
 
-def flexible_mechanism(problem: Problem, seed: int) -> FlexibleMechanism:
+def _screened(
+    flexible: FlexibleMechanism | EnvironmentScores,
+) -> ScreenedFlexible | EnvironmentScores:
+    if isinstance(flexible, FlexibleMechanism):
+        return ScreenedFlexible.of(flexible)
+    assert isinstance(flexible.base, FlexibleMechanism)
+    return dataclasses.replace(flexible, base=ScreenedFlexible.of(flexible.base))
+
+
+def flexible_mechanism(problem: Problem, seed: int) -> FlexibleMechanism | EnvironmentScores:
     """Flexible mechanisms of a problem, to compare graphs of different fits by."""
     return _Builder(problem, FLEXIBLE_UNITS, 0, seed, 1.0).flexible()
 
@@ -157,31 +173,69 @@ class _Builder:
     seed: int
     weight: float
 
-    def linear(self) -> LinearGaussian:
-        data = self.problem.data
-        return LinearGaussian.from_values(data.values, data.intervened, weight=self.weight)
+    def linear(self) -> LinearGaussian | EnvironmentScores:
+        _, values, intervened = self._columns()
+        base = LinearGaussian.from_values(values, intervened, weight=self.weight)
+        environments = self.problem.environments
+        if environments is None:
+            return base
+        m, labels = self.problem.data.m, environments.labels
+        parts = (
+            LinearGaussian.from_values(
+                values[labels == e, :m], intervened[labels == e, :m], weight=self.weight
+            )
+            for e in range(len(environments.levels))
+        )
+        return self._changing(base, tuple(parts))
 
-    def network(self, units: int) -> WideNetwork:
-        data = self.problem.data
-        return WideNetwork.from_values(
-            data.values,
-            data.names,
-            data.intervened,
-            units=units,
-            seed=self.seed,
-            weight=self.weight,
+    def network(self, units: int) -> WideNetwork | EnvironmentScores:
+        names, values, intervened = self._columns()
+        return self._changing(
+            WideNetwork.from_values(
+                values, names, intervened, units=units, seed=self.seed, weight=self.weight
+            )
         )
 
-    def flexible(self) -> FlexibleMechanism:
-        data = self.problem.data
-        return FlexibleMechanism.from_values(
-            data.values,
-            data.names,
-            data.intervened,
-            units=max(1, min(self.units, FLEXIBLE_UNITS)),
-            seed=self.seed,
-            weight=self.weight,
-            locations=LOCATIONS if self.units else LOCATIONS[:1],
+    def _columns(self) -> tuple[tuple[str, ...], np.ndarray, np.ndarray]:
+        """Names, values and mask of the variables, and of contrasts between environments."""
+        data, environments = self.problem.data, self.problem.environments
+        if environments is None:
+            return data.names, data.values, data.intervened
+        contrasts = environments.contrasts()[1]
+        names = tuple(f"contrast {k}\0" for k in range(contrasts.shape[1]))
+        free = np.zeros(contrasts.shape, dtype=bool)
+        return (
+            (*data.names, *names),
+            np.column_stack([data.values, contrasts]),
+            np.column_stack([data.intervened, free]),
+        )
+
+    def _changing(self, base: Any, parts: tuple[LinearGaussian, ...] = ()) -> Any:
+        """The mechanism itself, or averaged over what environments may change."""
+        environments = self.problem.environments
+        if environments is None:
+            return base
+        shares = np.bincount(environments.labels) / len(environments.labels)
+        _, values, intervened = self._columns()
+        m, sizes = self.problem.data.m, []
+        for size in SIZES:
+            scaled = np.column_stack([values[:, :m], size * values[:, m:]])
+            sizes.append(LinearGaussian.from_values(scaled, intervened, weight=self.weight))
+        contrasts = environments.contrasts()[0]
+        return EnvironmentScores(base, contrasts, shares, tuple(sizes), parts)
+
+    def flexible(self) -> FlexibleMechanism | EnvironmentScores:
+        names, values, intervened = self._columns()
+        return self._changing(
+            FlexibleMechanism.from_values(
+                values,
+                names,
+                intervened,
+                units=max(1, min(self.units, FLEXIBLE_UNITS)),
+                seed=self.seed,
+                weight=self.weight,
+                locations=LOCATIONS if self.units else LOCATIONS[:1],
+            )
         )
 
     def compare_networks(self) -> Choice:

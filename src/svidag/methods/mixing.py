@@ -13,6 +13,7 @@ from jaxtyping import Int
 
 from svidag.data.resampling import usable_resample
 from svidag.io.tree import Encoder
+from svidag.mechanisms.environments import STRUCTURES
 from svidag.methods.base import Method
 from svidag.methods.single import fit_problem
 from svidag.methods.specifications import RAW, PlannedFit, Specification, cycle_specifications
@@ -79,7 +80,7 @@ class FitBatch:
     def resample(self, rows: int, number: int) -> Int[np.ndarray, " rows"]:
         """The rows of resample `number`."""
         rng = generator(self.seed, Stream.RESAMPLES, number)
-        return usable_resample(self.problem.data, self.groups, rows, rng)
+        return usable_resample(self.problem.data, self.groups, rows, rng, self.problem.environments)
 
     def fit(
         self,
@@ -175,8 +176,14 @@ def mix(
     identity: dict[str, Any],
     seconds: float,
     because: str = "",
+    note: str = "",
+    wanted: int | None = None,
 ) -> Posterior:
-    """The mixture with equal weights: evidence is as overconfident as the models are."""
+    """The mixture with equal weights: evidence is as overconfident as the models are.
+
+    `wanted` is the number of fits without a time limit, if it is not the number of those planned.
+    """
+    wanted = len(planned) if wanted is None else wanted
     numbers = sorted(fits)
     found = [fits[k] for k in numbers]
     graphs = MixtureGraphs(tuple(fit.graphs for fit in found), _equal(len(found)))
@@ -202,17 +209,18 @@ def mix(
         spread=spread,
     )
     status = max((fact.status for fact in facts), key=SEVERITY.index)
-    cut = len(found) < len(planned)
+    cut = len(found) < wanted
     diagnostics = Diagnostics(
         method=batch.method.name,
         mechanism=names.pop() if len(names) == 1 else "mixture",
         status=Status.TIME if cut else status,
         seconds=seconds,
-        reasons=tuple(_reasons(facts, details, len(planned), because)),
+        reasons=tuple(_reasons(facts, details, wanted, because, note)),
         settings=batch.method.identity(),
         fingerprint=identity,
         graph_weights=batch.graph_weights,
         details=details,
+        changes=_mean_changes(facts),
     )
     return Posterior(
         batch.problem.data.names,
@@ -221,6 +229,19 @@ def mix(
         diagnostics=diagnostics,
         problem=batch.problem,
     )
+
+
+def _mean_changes(facts: Sequence[Diagnostics]) -> dict[str, tuple[float, ...]] | None:
+    """The mean over fits of how probably mechanisms change with the environment."""
+    found = [fact.changes for fact in facts if fact.changes is not None]
+    if not found:
+        return None
+    names = sorted({name for each in found for name in each}, key=STRUCTURES.index)
+    nothing = (0.0,) * len(next(iter(found[0].values())))
+    return {
+        name: tuple(np.mean([each.get(name, nothing) for each in found], axis=0).tolist())
+        for name in names
+    }
 
 
 def _settings(planned: PlannedFit, fit: Posterior) -> dict[str, Any]:
@@ -233,9 +254,9 @@ def _settings(planned: PlannedFit, fit: Posterior) -> dict[str, Any]:
 
 
 def _reasons(
-    facts: Sequence[Diagnostics], details: MixtureDetails, wanted: int, because: str
+    facts: Sequence[Diagnostics], details: MixtureDetails, wanted: int, because: str, note: str
 ) -> list[Reason]:
-    what = f"A mixture of {details.fits} fits of {details.bag_rows:,} rows"
+    what = f"A mixture of {details.fits} fits of {details.bag_rows:,} rows{note}"
     reasons = [Reason(Level.CAREFUL if because else Level.TRUST, f"{what}{because}.")]
     if details.fits < wanted:
         text = f"The time limit was reached when {details.fits} of {wanted} fits were done."

@@ -13,16 +13,20 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar
 
+import numpy as np
+
 from svidag.data import Kind
 from svidag.exact.orders import ExactOrders, parent_weights
 from svidag.mechanisms.collapsed import IntegratedScores, parameter_distribution
 from svidag.mechanisms.discrete import DiscreteTables
+from svidag.mechanisms.environments import EnvironmentScores
 from svidag.mechanisms.flexible import FlexibleMechanism
 from svidag.mechanisms.flexible_screen import ScreenedFlexible
 from svidag.mechanisms.linear import LinearGaussian
 from svidag.mechanisms.mixed_screen import ScreenedMixed
 from svidag.mechanisms.wide import WideNetwork
 from svidag.methods.base import Method, MethodResult, Run, Support
+from svidag.methods.changes import mechanism_changes
 from svidag.methods.mechanism_choice import Integrated, integrate
 from svidag.methods.order_sampling import ChainSettings, SearchSettings, sample_orders
 from svidag.posterior.diagnostics import Level, Reason
@@ -82,6 +86,7 @@ class OrderMCMC(ChainSettings, SearchSettings, Method):
         mechanisms=("auto", "linear", "nonlinear", "flexible", "discrete", "mixed"),
         coarsening=True,
         kinds=tuple(Kind),
+        environments=True,
     )
     trial: ClassVar[Mapping[str, Any]] = MappingProxyType({"exact": False, "orders": 200})
 
@@ -122,6 +127,7 @@ class OrderMCMC(ChainSettings, SearchSettings, Method):
             found.reasons,
             found.details,
             mechanism.margin,
+            changes=mechanism_changes(mechanism.scores, found.graphs, run.seed),
         )
 
 
@@ -133,6 +139,12 @@ def _flexible_is_affordable(problem: Problem) -> bool:
 
 def sums_exactly(model: IntegratedScores) -> bool:
     """Whether a problem is small enough to be summed over all orders."""
+    if isinstance(model, EnvironmentScores):
+        if isinstance(model.base, LinearGaussian):
+            return bool(model.m + np.log2(len(model.shares)) <= MAX_EXACT_LINEAR)
+        if isinstance(model.base, WideNetwork):
+            return 2 * model.base.columns.shape[1] * 2.0**model.m <= MAX_EXACT_NETWORK_WORK
+        return model.m < MAX_EXACT_FLEXIBLE
     if isinstance(model, ScreenedMixed):
         return model.m <= MAX_EXACT_FLEXIBLE
     if isinstance(model, DiscreteTables):
@@ -154,7 +166,8 @@ def _sum_orders(problem: Problem, run: Run, mechanism: Integrated) -> MethodResu
         parameter_distribution(mechanism.scores, problem.scaling),
         mechanism.name,
         Status.EXACT,
-        (SCREENED if isinstance(mechanism.scores, ScreenedFlexible | ScreenedMixed) else EXACT,),
+        (SCREENED if mechanism.screened else EXACT,),
         mechanism_margin=mechanism.margin,
         log_evidence=graphs.log_evidence,
+        changes=mechanism_changes(mechanism.scores, graphs, run.seed),
     )

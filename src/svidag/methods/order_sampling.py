@@ -19,7 +19,6 @@ from svidag.mechanisms.flexible_screen import ScreenedFlexible
 from svidag.mechanisms.gaussian_blocks import GaussianBlocks
 from svidag.mechanisms.linear import LinearGaussian
 from svidag.mechanisms.local import CachedScores, FamilyScores, LocalScores
-from svidag.mechanisms.mixed_screen import ScreenedMixed
 from svidag.methods.base import Run
 from svidag.methods.chain_diagnostics import chain_status, chain_values, judge_chains
 from svidag.methods.mechanism_choice import Integrated
@@ -263,7 +262,7 @@ def _growth(
     growth = GrowthSettings(**{f.name: getattr(settings, f.name) for f in _SEARCH})
     if mechanism.sketch is not None:
         growth = dataclasses.replace(growth, powers=_powers(rows))
-    elif isinstance(mechanism.scores, ScreenedFlexible | ScreenedMixed):
+    elif mechanism.screened:
         growth = dataclasses.replace(growth, powers=_powers(rows), mechanism_sweeps=FLEXIBLE_SWEEPS)
     elif mechanism.name == "discrete":
         growth = dataclasses.replace(growth, mechanism_sweeps=FLEXIBLE_SWEEPS)
@@ -302,7 +301,7 @@ def _grower(task: _Task) -> Grower:
         blocks = mechanism.scores.curved
     else:
         data = problem.data
-        values = data.values if data.continuous.all() else _standard(data.values)
+        values = _without_shifts(problem) if data.continuous.all() else _standard(data.values)
         blocks = GaussianBlocks.additive(values, data.intervened, mechanism.weight)
     return Grower(
         weigher(mechanism.scores),
@@ -314,6 +313,15 @@ def _grower(task: _Task) -> Grower:
         task.schedule.flattest,
         run.deadline,
     )
+
+
+def _without_shifts(problem: Problem) -> Float[np.ndarray, "N m"]:
+    """The values, less the means of their environments."""
+    values, environments = problem.data.values, problem.environments
+    if environments is None:
+        return values
+    member = environments.labels[:, None] == np.arange(len(environments.levels))
+    return values - member @ ((member.T @ values) / member.sum(axis=0)[:, None])
 
 
 def _standard(values: Float[np.ndarray, "N m"]) -> Float[np.ndarray, "N m"]:

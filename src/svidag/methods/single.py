@@ -67,6 +67,7 @@ def _posterior(
         mechanism_margin=result.mechanism_margin,
         graph_weights=run.graph_weights,
         details=result.details,
+        changes=result.changes,
     )
     return Posterior(
         problem.data.names,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Float64, Int
 
 from svidag.data.transforms import rank_gaussian
 from svidag.methods.base import Method
@@ -62,16 +62,23 @@ def specifications(method: Method, mechanism: str) -> tuple[Specification, ...]:
 
 @dataclass(frozen=True, eq=False)
 class PlannedFit:
-    """One fit of a batch: its specification, its rows of the table, and its seed."""
+    """One fit of a batch: its specification, its rows of the table, and its seed.
+
+    Where cells of the table are missing, `cells` are their values in this fit.
+    """
 
     specification: Specification
     rows: Int[np.ndarray, " n"]
     seed: int
+    cells: Float64[np.ndarray, " cells"] | None = None
 
     def problem(self, whole: Problem) -> Problem:
         """The problem of these rows, with margins as specified and the beliefs of the whole."""
-        data = whole.data
-        values = data.values if whole.scaling is None else whole.scaling.invert(data.values)
+        data, values = whole.data, whole.values
+        if self.cells is not None:
+            assert whole.missing is not None
+            values = np.array(values)
+            values[whole.missing.mask] = self.cells
         values = values[self.rows]
         if self.specification.margins == RANK:
             values = values.copy()
@@ -82,7 +89,13 @@ class PlannedFit:
         if whole.scaling is not None:
             part, scaling = part.standardise()
         return dataclasses.replace(
-            whole, data=part, scaling=scaling, findings=(), original_checksum=checksum
+            whole,
+            data=part,
+            scaling=scaling,
+            findings=(),
+            original_checksum=checksum,
+            missing=None,
+            environments=None if whole.environments is None else whole.environments.rows(self.rows),
         )
 
 

@@ -114,6 +114,8 @@ class Diagnostics:
         The diagnostics of the method's own.
     sensitivity
         What became of sure arrows under other specifications, where that was tried.
+    changes
+        P(the mechanism of a column changes with the environment), by kind of change and column.
     """
 
     method: str
@@ -128,6 +130,7 @@ class Diagnostics:
     structure_weights: StructureWeights | None = None
     details: Details | None = None
     sensitivity: Sensitivity | None = None
+    changes: Mapping[str, tuple[float, ...]] | None = None
 
     def scalars(self) -> dict[str, Any]:
         """All numbers and words among the diagnostics, by name."""

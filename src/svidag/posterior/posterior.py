@@ -272,6 +272,63 @@ class Posterior(Answers):
             raise ValueError("this posterior is of one fit; fit(..., bags=16) gives a mixture")
         return self.labelled(self.graphs.spread())
 
+    def changes(self) -> pd.DataFrame:
+        """How probably the mechanism of each column changes with the environment.
+
+        One row for each column, the surest change first: `changes`, and how: `shifted` (mean; with
+        flexible mechanisms scale and curve too) or `separate` (slopes as well, linear mechanisms).
+
+        Raises
+        ------
+        ValueError
+            If the fit was told of no environments.
+
+        Examples
+        --------
+        >>> import svidag
+        >>> table = svidag.datasets.two_node("linear", n=200).data
+        >>> table["batch"] = [k % 2 for k in range(200)]
+        >>> table["x1"] += 3.0 * table["batch"]
+        >>> posterior = svidag.fit(table, method="exact", environments="batch", progress=False)
+        >>> posterior.changes().index[0]
+        'x1'
+        """
+        found = None if self.diagnostics is None else self.diagnostics.changes
+        if found is None:
+            raise ValueError('this fit knows of no environments: fit(..., environments="batch")')
+        frame = pd.DataFrame(dict(found), index=pd.Index(self.names, name="column"))
+        frame.insert(0, "changes", 1.0 - frame.pop("unchanged"))
+        return frame.sort_values("changes", ascending=False, kind="stable")
+
+    def imputed(self, column: str) -> pd.DataFrame:
+        """Draws of the missing cells of a column: one row for each cell, one column for each draw.
+
+        They are in the units of the table, or of the transformed column where it is transformed.
+
+        Raises
+        ------
+        ValueError
+            If no cell was missing, or the table did not come from ``missing="impute"``.
+
+        Examples
+        --------
+        >>> import svidag
+        >>> table = svidag.datasets.two_node("linear", n=200).data
+        >>> table.loc[:19, "x2"] = None
+        >>> posterior = svidag.fit(table, method="exact", missing="impute", progress=False)
+        >>> posterior.imputed("x2").shape
+        (20, 8)
+        """
+        j, cells = self._index(column), None if self.problem is None else self.problem.missing
+        if cells is None or not cells.mask[:, j].any():
+            raise ValueError(f"no cell of {column!r} was imputed in this fit")
+        row, owner = np.nonzero(cells.mask)
+        return pd.DataFrame(
+            cells.draws[:, owner == j].T,
+            index=pd.Index(row[owner == j], name="row"),
+            columns=pd.RangeIndex(cells.tables, name="draw"),
+        )
+
     def __repr__(self) -> str:
         m, facts = len(self.names), self.diagnostics
         listed = ", ".join(self.names[:FEW]) + (", …" if m > FEW else "")

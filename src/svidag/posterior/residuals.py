@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Float, Int
 
+from svidag.mechanisms.environment_parameters import EnvironmentParameters
+from svidag.mechanisms.equations import Equations, ParameterDistribution
 from svidag.mechanisms.nodewise import NodewiseEquations
 from svidag.run.streams import Stream, generator
 
@@ -24,7 +26,8 @@ def residuals(
 
     Mechanisms are at the centre of their distribution. With x(ε) what an equation gives for
     standard normal noise ε, a residual is (x − x(0))/(x(1) − x(0)); NaN where a value was set from
-    outside. That of a discrete variable is chosen at random among the noise that gives its level.
+    outside, and where the value or that of a cause is missing. That of a discrete variable is
+    chosen at random among the noise that gives its level.
 
     Examples
     --------
@@ -39,20 +42,41 @@ def residuals(
     data = problem.data
     if rows is None:
         rows = np.arange(0, data.n_rows, -(-data.n_rows // ROWS))
-    values = data.values if problem.scaling is None else problem.scaling.invert(data.values)
-    given = values[rows][None]
+    given = problem.values[rows][None]
     graph = posterior.consensus().graph.to_numpy().astype(np.uint8)
-    equations = distribution.centre(graph[None])
+    changing = _changing(distribution)
+    if problem.environments is None or changing is None:
+        left = _noise(distribution.centre(graph[None]), given)
+    else:
+        labels, left = problem.environments.labels[rows], np.empty(given.shape[1:])
+        for e in np.unique(labels):
+            equations = changing.centre_in(int(e), graph[None])
+            left[labels == e] = _noise(equations, given[:, labels == e])
+    unknown = data.intervened[rows]
+    if problem.missing is not None:
+        gone = problem.missing.mask[rows]
+        unknown = unknown | gone | (gone @ graph.astype(bool))
+    return np.where(unknown, np.nan, left)
+
+
+def _changing(distribution: ParameterDistribution) -> EnvironmentParameters | None:
+    """Parameters by environment; of a mixture, those of its first fit."""
+    first = next(iter(getattr(distribution, "components", ())), distribution)
+    return first if isinstance(first, EnvironmentParameters) else None
+
+
+def _noise(equations: Equations, given: Float[np.ndarray, "1 R m"]) -> Float[np.ndarray, "R m"]:
+    """(x − x(0))/(x(1) − x(0)) of every row and variable."""
     left = np.empty(given.shape[1:])
     if isinstance(equations, NodewiseEquations):
         uniform = generator(0, Stream.RESIDUALS).random(left.shape)
-        for j in range(data.m):
+        for j in range(given.shape[2]):
             left[:, j] = equations.equations[0, j].noise(given[0], uniform[:, j])
-        return np.where(data.intervened[rows], np.nan, left)
-    for j, alone in enumerate(np.eye(data.m, dtype=bool)):
+        return left
+    for j, alone in enumerate(np.eye(given.shape[2], dtype=bool)):
         usual, high = (
             equations.propagate(given, np.full(given.shape, noise), alone[None])[0, :, j]
             for noise in (0.0, 1.0)
         )
         left[:, j] = (given[0, :, j] - usual) / np.maximum(high - usual, np.finfo(float).tiny)
-    return np.where(data.intervened[rows], np.nan, left)
+    return left

@@ -183,6 +183,7 @@ class Column:
     low: float
     high: float
     intervened: int
+    missing: float
     bars: tuple[float, ...]
 
 
@@ -195,22 +196,27 @@ class Data:
     standardised: bool
     findings: tuple[Any, ...]
 
+    @property
+    def missing(self) -> bool:
+        """Whether cells are missing."""
+        return any(column.missing for column in self.columns)
+
 
 def data(posterior: Posterior) -> Data | None:
     """The data as they were given; None without the problem."""
     problem = posterior.problem
     if problem is None:
         return None
-    values = problem.data.values
-    if problem.scaling is not None:
-        values = problem.scaling.invert(values)
+    values, cells = problem.values, problem.missing
+    gone = np.zeros(values.shape, bool) if cells is None else cells.mask
     columns = tuple(
         _column(
             name,
-            problem.data.number_column(j) if problem.data.levels[j] else values[:, j],
-            problem.data.intervened[:, j],
+            _own_units(problem, j)[~gone[:, j]],
+            problem.data.intervened[~gone[:, j], j],
             problem.data.transforms[j],
             _kind(problem.data, j),
+            float(gone[:, j].mean()),
         )
         for j, name in enumerate(problem.data.names)
     )
@@ -223,6 +229,7 @@ def _column(
     intervened: Bool[np.ndarray, " N"],
     transform: str | None,
     kind: str,
+    missing: float,
 ) -> Column:
     free = column[~intervened] if not intervened.all() else column
     # Standardising and back leaves rounding errors.
@@ -238,8 +245,15 @@ def _column(
         float(column.min()),
         float(column.max()),
         int(intervened.sum()),
+        missing,
         bars,
     )
+
+
+def _own_units(problem: Problem, j: int) -> Float[np.ndarray, " N"]:
+    """A column as the table has it: numeric levels of codes, measurements in their units."""
+    data = problem.data
+    return data.number_column(j) if data.levels[j] else problem.values[:, j]
 
 
 def _kind(data: Dataset, j: int) -> str:

@@ -10,6 +10,7 @@ from svidag.posterior import Posterior
 from svidag.posterior.decisions import Decisions, Pair, Status, decisions
 from svidag.posterior.diagnostics import Diagnostics
 from svidag.posterior.mixture import MixtureDetails
+from svidag.posterior.sensitivity import SURE
 from svidag.posterior.text import counted, probability
 from svidag.report.drawing import draw_decisions
 from svidag.report.verdict import Verdict, alternative, judge
@@ -103,6 +104,25 @@ def mechanism_line(posterior: Posterior) -> str:
     facts = posterior.diagnostics
     if facts is None:
         return "How effects follow from causes is not recorded."
+    return " ".join([_mechanism(facts), *_changes(posterior)])
+
+
+def _changes(posterior: Posterior) -> list[str]:
+    """Which mechanisms change with the environment."""
+    problem, facts = posterior.problem, posterior.diagnostics
+    if facts is None or facts.changes is None:
+        return []
+    found = posterior.changes()["changes"].to_dict()
+    named = () if problem is None or problem.environments is None else problem.environments.columns
+    where = "with " + " and ".join(named) if named else "with the environment"
+    sure = [str(name) for name, p in found.items() if p > SURE]
+    open_ = [f"{name} ({p:.2f})" for name, p in found.items() if 1 - SURE <= p <= SURE]
+    subject = f"That of {', '.join(sure)}" if sure else "None surely"
+    first = f"{subject} changes {where}."
+    return [first, *([f"Open: {', '.join(open_)}."] if open_ else [])]
+
+
+def _mechanism(facts: Diagnostics) -> str:
     if isinstance(facts.details, MixtureDetails):
         return _mixed(facts.details)
     if facts.mechanism_margin is None:

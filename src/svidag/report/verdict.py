@@ -71,7 +71,7 @@ def judge(posterior: Posterior) -> Verdict:
         text = "Nothing is recorded about how these graphs were computed."
         computed = [Reason(Level.CAREFUL, text)]
     else:
-        computed = [*facts.reasons, *_choice(facts)]
+        computed = [*facts.reasons, *_choice(facts), *_hints(posterior)]
     reasons = [*computed, *_knowledge(posterior), *_data(posterior)]
     reasons.sort(key=lambda reason: -SEVERITY.index(reason.level))
     return Verdict(tuple(reasons), tuple(_assumptions(posterior)))
@@ -103,6 +103,32 @@ def _choice(facts: Diagnostics) -> Iterator[Reason]:
             f"Linear and {alternative(facts)} mechanisms explain the data about equally well (a "
             f"difference of {margin:.1f} in log evidence); {facts.mechanism} was chosen. Try the "
             "other one too.",
+        )
+
+
+def _hints(posterior: Posterior) -> Iterator[Reason]:
+    """What residuals hint at: a common cause that the table lacks, or rows that belong together."""
+    facts = posterior.diagnostics
+    check = None if facts is None or facts.sensitivity is None else facts.sensitivity.check
+    if check is None:
+        return
+    if not check.explained:
+        first, second = check.pair
+        yield Reason(
+            Level.CAREFUL,
+            f"A hint: ‘{first}’ and ‘{second}’ may have a common cause that the table lacks, for "
+            "what their probable causes do not explain of them is related. A mechanism of another "
+            "form, batches or measurement error would leave the same trace. Hidden causes of "
+            "linear Gaussian tables leave none, so that no hint is no proof.",
+        )
+    if not check.rows_independent:
+        rows = 0 if posterior.problem is None else posterior.problem.data.n_rows
+        worth = f" ({check.effective_rows(rows):,.0f} of {rows:,})" if rows else ""
+        yield Reason(
+            Level.CAREFUL,
+            "A hint: rows seem to be in time order or to belong together, so that they are worth "
+            f"fewer independent ones{worth}. Name the column of the subject or family in "
+            "`groups=`, or that number in `coarsen=`.",
         )
 
 
@@ -197,6 +223,11 @@ def _assumptions(posterior: Posterior) -> Iterator[str]:
     yield "No common cause of two variables is missing from the table."
     yield "No feedback loops."
     yield "Rows are independent of each other."
+    if posterior.problem is not None and posterior.problem.missing is not None:
+        yield (
+            "Values are missing at random: whether a cell is missing may depend on the known cells "
+            "of its row, but not on its own value. The table cannot tell."
+        )
     if facts is not None and facts.mechanism == "flexible":
         yield (
             "Noise is added to what causes do; it may have any smooth shape, and its size may "
@@ -215,6 +246,8 @@ def _assumptions(posterior: Posterior) -> Iterator[str]:
         yield "Effects are linear in their causes."
     if posterior.problem is not None and posterior.problem.data.intervened.any():
         yield "A value set by an intervention does not depend on its causes."
+    if posterior.problem is not None and posterior.problem.environments is not None:
+        yield "Nothing in the table causes the environment of a row."
     if facts is None or facts.graph_weights == "order":
         yield (
             "All orders of the variables are equally probable beforehand, which favours graphs "
