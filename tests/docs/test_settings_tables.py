@@ -14,8 +14,8 @@ import pytest
 
 from svidag.methods import METHODS
 from svidag.methods.order_sampling import SearchDiagnostics
-from svidag.methods.svi_dag import GuideDiagnostics
-from svidag.methods.svi_dag_published import GradientDiagnostics
+from svidag.methods.svi_dag_chains import GuideDiagnostics
+from svidag.methods.svi_dag_particles import GradientDiagnostics
 from svidag.run.status import Status
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -5,7 +5,6 @@ from svidag.methods.exact import Exact
 from svidag.methods.fitting import fit
 from svidag.methods.order_mcmc import OrderMCMC
 from svidag.methods.registry import METHODS
-from svidag.methods.svi_dag import SVIDAG
-from svidag.methods.svi_dag_published import PublishedSVIDAG
+from svidag.methods.svi_dag import SVIDAG, PublishedSVIDAG
 
 __all__ = ["METHODS", "SVIDAG", "Exact", "Method", "OrderMCMC", "PublishedSVIDAG", "fit"]

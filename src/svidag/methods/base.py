@@ -158,6 +158,9 @@ class Method(Settings):
     def run(self, problem: Problem, run: Run) -> MethodResult:
         """Find the distribution of graphs for a problem that the method supports."""
 
+    def check_mechanism(self, mechanism: str) -> None:
+        """Raise where these settings do not go with a mechanism that the method supports."""
+
     def identity(self) -> dict[str, Any]:
         """The settings as plain data; a checkpoint of other settings is refused."""
         return self.values()

@@ -8,8 +8,7 @@ from types import MappingProxyType
 from svidag.methods.base import Method
 from svidag.methods.exact import Exact
 from svidag.methods.order_mcmc import OrderMCMC
-from svidag.methods.svi_dag import SVIDAG
-from svidag.methods.svi_dag_published import PublishedSVIDAG
+from svidag.methods.svi_dag import SVIDAG, PublishedSVIDAG
 from svidag.run.settings import suggest
 
 METHODS: Mapping[str, Method] = MappingProxyType(

@@ -1,20 +1,21 @@
-"""`svi-dag-published`: Algorithm 1 with the paper's own choices."""
+"""`svi-dag` with particles: Algorithm 1, as published or with other switches."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from svidag.methods.base import Method, MethodResult, Run, Support
+from svidag.mechanisms.collapsed import parameter_distribution
+from svidag.methods.base import MethodResult, Run
+from svidag.methods.svi_dag_chains import integrated, with_changes
 from svidag.posterior.diagnostics import Details, Level, Reason, diagnostic
 from svidag.problem import Problem
 from svidag.run.convergence import Plateau
-from svidag.variational.settings import PublishedSettings
+from svidag.variational.settings import VariationalSettings
 
 if TYPE_CHECKING:
     from svidag.run.loop import Outcome, Schedule
@@ -61,79 +62,75 @@ class GradientDiagnostics(Details):
         return {TRACES.get(name, name): np.atleast_2d(x) for name, x in self.trace.items()}
 
 
-@dataclass(frozen=True)
-class PublishedSVIDAG(PublishedSettings, Method):
-    """Stein particles over orders, a flow over edges, Bayesian networks: Algorithm 1 as published.
+def fit_particles(settings: VariationalSettings, problem: Problem, run: Run) -> MethodResult:
+    """Run Algorithm 1 and take its guide for the posterior."""
+    from svidag.run import loop
+    from svidag.variational.particle_posterior import GuideGraphs
 
-    Examples
-    --------
-    >>> import svidag
-    >>> svidag.methods.PublishedSVIDAG(iterations=500).particles
-    20
-    """
+    route = _networks if run.mechanism == "mlp" else _integrated
+    algorithm, inner, finish = route(settings, problem, run)
 
-    name: ClassVar[str] = "svi-dag-published"
-    summary: ClassVar[str] = "Structured variational inference, Algorithm 1 of the paper."
-    support: ClassVar[Support] = Support(mechanisms=("mlp",))
-    trial: ClassVar[Mapping[str, Any]] = MappingProxyType(
-        {
-            "iterations": 400,
-            "hidden": (8,),
-            "hyper": (8,),
-            "blocks": 2,
-            "width": 16,
-            "edge_gradient": "difference",
-        }
+    def report(done: int, trace: loop.Trace) -> None:
+        shown = {label: float(trace[name][-1]) for name, label in SHOWN if len(trace.get(name, ()))}
+        run.report("following the bound", done, settings.iterations, shown)
+
+    outcome = loop.run(
+        algorithm,
+        loop.Keys.of_seed(run.seed),
+        _schedule(settings),
+        report=report,
+        keep=lambda snapshot: run.checkpoint.keep("steps", snapshot),
+        resume=run.resumed("steps"),
+        expired=run.deadline.passed,
+    )
+    networks = inner.complete(outcome.state.networks)
+    details = _details(outcome)
+    return MethodResult(
+        GuideGraphs(networks, outcome.state.orders, inner.prior),
+        status=outcome.status,
+        reasons=tuple(_judge(details)),
+        details=details,
+        **finish(networks),
     )
 
-    def run(self, problem: Problem, run: Run) -> MethodResult:
-        """Run Algorithm 1 and take its guide for the posterior."""
-        from svidag.run import loop
-        from svidag.variational.published_algorithm import PublishedAlgorithm
-        from svidag.variational.published_bound import Rows
-        from svidag.variational.published_posterior import GuideGraphs, NetworkParameters
 
-        algorithm = PublishedAlgorithm.build(
-            Rows.of(problem.data), problem.prior.to_jax(), self, run.seed
-        )
+def _networks(settings: VariationalSettings, problem: Problem, run: Run) -> tuple[Any, Any, Any]:
+    """The algorithm with Bayesian networks, and what these add to the result."""
+    from svidag.variational.particle_algorithm import ParticleAlgorithm
+    from svidag.variational.particle_bound import Rows
+    from svidag.variational.particle_posterior import NetworkParameters
 
-        def report(done: int, trace: loop.Trace) -> None:
-            shown = {label: float(trace[name][-1]) for name, label in SHOWN if len(trace[name])}
-            run.report("following the bound", done, self.iterations, shown)
+    algorithm = ParticleAlgorithm.build(
+        Rows.of(problem.data), problem.prior.to_jax(), settings, run.seed
+    )
 
-        outcome = loop.run(
-            algorithm,
-            loop.Keys.of_seed(run.seed),
-            _schedule(self),
-            report=report,
-            keep=lambda snapshot: run.checkpoint.keep("steps", snapshot),
-            resume=run.resumed("steps"),
-            expired=run.deadline.passed,
-        )
-        networks = algorithm.complete(outcome.state.networks)
-        details = _details(outcome)
-        return MethodResult(
-            GuideGraphs(networks, outcome.state.orders, algorithm.prior),
-            NetworkParameters(networks, problem.scaling),
-            "mlp",
-            outcome.status,
-            tuple(_judge(details)),
-            details,
-        )
+    def finish(networks: Any) -> dict[str, Any]:
+        return {"parameters": NetworkParameters(networks, problem.scaling), "mechanism": "mlp"}
 
-    def identity(self) -> dict[str, Any]:
-        """The settings as far as they can be compared from one run to the next.
-
-        Functions have no lasting name, so of an optimiser of one's own only its presence is known;
-        a checkpoint is refused where the shapes of its state differ. Chunks change no number.
-        """
-        values = self.values()
-        for name in ("optimiser", "particle_optimiser"):
-            values[name] = None if values[name] is None else "given"
-        return {name: value for name, value in values.items() if name != "chunk"}
+    return algorithm, algorithm, finish
 
 
-def _schedule(settings: PublishedSettings) -> Schedule:
+def _integrated(settings: VariationalSettings, problem: Problem, run: Run) -> tuple[Any, Any, Any]:
+    """The algorithm with an integrated mechanism, and what that adds to the result."""
+    from svidag.variational.particle_algorithm import IntegratedParticles, ParticleAlgorithm
+    from svidag.variational.particle_bound import Rows
+
+    mechanism = integrated(settings, problem, run)
+    inner = ParticleAlgorithm.build(
+        Rows.of(problem.data), problem.prior.to_jax(), settings, run.seed, integrated=True
+    )
+
+    def finish(networks: Any) -> dict[str, Any]:
+        return {
+            "parameters": parameter_distribution(mechanism.scores, problem.scaling),
+            "mechanism": mechanism.name,
+            "mechanism_margin": mechanism.margin,
+        }
+
+    return IntegratedParticles(inner, with_changes(mechanism.scores)), inner, finish
+
+
+def _schedule(settings: VariationalSettings) -> Schedule:
     from svidag.run.loop import Schedule
 
     stop = None if settings.patience is None else Plateau("bound", settings.patience)
@@ -153,8 +150,8 @@ def _details(outcome: Outcome[Any]) -> GradientDiagnostics:
 def _judge(found: GradientDiagnostics) -> Iterator[Reason]:
     yield Reason(
         Level.CAREFUL,
-        "A variational approximation (Algorithm 1 as published): the run does not show how far "
-        "it is from the posterior. The methods 'order-mcmc' and 'exact' do.",
+        "A variational approximation by particles: the run does not show how far it is from the "
+        "posterior. The methods 'order-mcmc' and 'exact' do.",
     )
     if found.rejected_steps:
         many = found.rejected_steps > MANY_REJECTED * found.steps
