@@ -170,7 +170,9 @@ def test_differences_of_the_published_bound_have_the_exact_slope_for_the_logits_
     found = np.zeros((3, 3))
     found[~np.eye(3, dtype=bool)] = slope.location
     for pair in PAIRS:
-        assert found[pair] == pytest.approx(expected[pair], abs=0.03 * float(np.abs(expected).max()))
+        assert found[pair] == pytest.approx(
+            expected[pair], abs=0.03 * float(np.abs(expected).max())
+        )
 
 
 def test_the_bound_of_a_linear_layer_is_below_its_evidence_and_close_to_it():
