@@ -22,7 +22,7 @@ from svidag.run.convergence import effective_size, half_disagreement
 from svidag.samplers import order_chains
 from svidag.samplers import relocation as relocate
 from svidag.samplers.order_chains import Schedule, run_chains
-from svidag.search.halves import chain_starts
+from svidag.search.parent_set_tables import chain_starts
 
 PROBLEMS = {
     "m = 25, 40 arrows": (25, 40),
@@ -53,7 +53,7 @@ def tables(m: int, edges: int) -> tuple[Any, Any, Schedule, np.ndarray]:
     return tuple(found)
 
 
-class _Both(order_chains._Ladder):
+class _Both(order_chains._ChainRunner):
     """A ladder whose sweeps are relocations first and then swaps of neighbours, half and half."""
 
     def _advance(
@@ -85,13 +85,13 @@ def measure(problem: tuple, moves: str, starts: np.ndarray | None, seed: int) ->
     """Sweeps, disagreement of halves, CPU seconds, effective orders a CPU second."""
     made, prior, schedule, _ = problem
     own = "relocation" if moves == "both" else moves
-    ladder = _Both if moves == "both" else order_chains._Ladder
+    runner = _Both if moves == "both" else order_chains._ChainRunner
     plan = Schedule(
         levels=schedule.levels, flattest=schedule.flattest, burn_in=schedule.burn_in,
         orders=BUDGET, look=25, moves=own,
     )  # fmt: skip
     began = time.process_time()
-    with patch.object(order_chains, "_Ladder", ladder):
+    with patch.object(order_chains, "_ChainRunner", runner):
         chains = run_chains(made, prior, plan, seed=seed, starts=starts)
     spent = time.process_time() - began
     worth = effective_size(chains.log_evidence)

@@ -25,8 +25,8 @@ def test_every_method_keeps_the_contract(name, clause, tmp_path):
     CLAUSES[clause](TRIALS[name], tmp_path)
 
 
-def test_names_are_those_of_the_registry():
-    assert list(METHODS) == ["order-mcmc", "svi-dag", "svi-dag-published", "exact"]
+def test_the_default_comes_first_and_every_method_is_filed_under_its_name():
+    assert next(iter(METHODS)) == "order-mcmc"
     assert all(METHODS[name].name == name for name in METHODS)
 
 

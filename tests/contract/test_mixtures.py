@@ -33,6 +33,18 @@ def test_two_bags_keep_the_contract(clause, tmp_path, monkeypatch):
     checks.CLAUSES[clause](BAGGED, tmp_path)
 
 
+FITS = 8
+"""Fits of an automatic mixture here, half as many as usual."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def fewer_fits():
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (bagging, probing):
+            patch.setattr(module, "FITS", FITS)
+        yield
+
+
 def table(n=1000, seed=1, **options):
     return svidag.datasets.synthetic(m=6, edges=7, n=n, seed=f"mixtures {seed}", **options)
 
@@ -95,7 +107,7 @@ def test_the_mixture_says_why(mixed, tmp_path):
     assert found.mixed
     details = mixed.diagnostics.details
     text = mixed.diagnostics.reasons[0].text
-    assert text.startswith(f"A mixture of 16 fits of {details.bag_rows} rows, because ")
+    assert text.startswith(f"A mixture of {FITS} fits of {details.bag_rows} rows, because ")
     assert "the fit does not explain the table: the noise of " in text
     page = mixed.report(tmp_path / "report.html").read_text(encoding="utf-8")
     assert "Does the answer change with the model?" in page

@@ -13,7 +13,7 @@ from svidag.exact import posterior as exact_posterior
 from svidag.graph import are_dags
 from svidag.mechanisms.linear import LinearGaussian
 from svidag.mechanisms.wide import WideNetwork
-from svidag.methods.order_mcmc import feasible
+from svidag.methods.order_mcmc import IN_A_MIXTURE, OrderMCMC, sums_exactly
 from svidag.prior import Prior
 from svidag.run.status import Status
 
@@ -23,7 +23,7 @@ import choices
 
 pytestmark = pytest.mark.filterwarnings("ignore::svidag.FitWarning")  # hardly any steps
 
-QUICK = {"exact": False, "chains": 4, "burn_in": 50, "orders": 200, "look": 50, "thin": 5}
+QUICK = {"exact": False, "chains": 4, "burn_in": 50, "orders": 200, "check_every": 50, "thin": 5}
 GUIDE = {"iterations": 40, "rounds": 200, "sweeps": 10, "estimate_draws": 4}
 FLOW = {"blocks": 1, "width": 4}
 OPTIONS = {
@@ -166,7 +166,7 @@ def many_causes():
 @pytest.mark.filterwarnings("ignore::svidag.FitWarning")  # hardly any orders
 def test_many_required_parents_are_in_every_draw():
     frame, prior = many_causes()
-    found = fit(frame, prior=prior, orders=20, look=20)
+    found = fit(frame, prior=prior, orders=20, check_every=20)
     assert max(found.diagnostics.details.candidates) >= 17
     draws = found.sample(50)
     assert are_dags(draws).all()
@@ -189,10 +189,10 @@ def test_what_is_small_depends_on_the_mechanism_and_the_rows():
     few, many = (np.random.default_rng(0).standard_normal((n, 12)) for n in (40, 7000))
     names = [f"x{i}" for i in range(12)]
     networks = [WideNetwork.from_values(x, names, units=2) for x in (few, many)]
-    assert [feasible(network) for network in networks] == [True, False]
+    assert [sums_exactly(network) for network in networks] == [True, False]
     for m, small in ((18, True), (19, False)):
         x = np.random.default_rng(0).standard_normal((40, m))
-        assert feasible(LinearGaussian.from_values(x)) is small
+        assert sums_exactly(LinearGaussian.from_values(x)) is small
 
 
 @pytest.mark.filterwarnings("ignore::svidag.FitWarning")  # and something is missing
@@ -232,3 +232,9 @@ def test_auto_chooses_by_evidence_and_says_by_how_much(kind, expected):
         found = fit(example.data, mechanism="auto", bags=None, units=40)
     assert found.mechanism == expected
     assert found.diagnostics.mechanism_margin > 0
+
+
+def test_one_fit_of_many_is_lighter_except_where_it_was_set():
+    lighter = OrderMCMC(rounds=7).for_mixture()
+    assert (lighter.orders, lighter.rounds) == (IN_A_MIXTURE["orders"], 7)
+    assert lighter.orders < OrderMCMC().orders

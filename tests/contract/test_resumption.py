@@ -18,7 +18,7 @@ from svidag.io.tree import decode
 from svidag.methods import order_sampling
 from svidag.run.checkpoint import FORMAT, Interrupted
 from svidag.run.progress import Meter
-from svidag.scores import shares
+from svidag.scores import compute_shares
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -27,7 +27,8 @@ import choices
 pytestmark = pytest.mark.filterwarnings("ignore::svidag.FitWarning")  # hardly any steps
 
 TABLE = {
-    "mechanism": "linear", "exact": False, "chains": 2, "orders": 200, "look": 50, "agreement": 0,
+    "mechanism": "linear", "exact": False, "chains": 2, "orders": 200,
+    "check_every": 50, "agreement": 0,
 }  # fmt: skip
 GUIDE = {
     "mechanism": "linear", "method": "svi-dag", "guide": "mean-field", "chains": 2,
@@ -153,8 +154,8 @@ def test_a_fit_resumes_while_it_repairs_its_tables(tmp_path, monkeypatch):
         has = (made.sets.nodes == 3) & made.sets.parents()[:, 1]
         sets = made.sets.chosen(np.flatnonzero(~has))
         drawn = np.concatenate([half.drawn for half in halves])
-        tables, _ = grower.tables(sets, shares(sets, drawn))
-        return dataclasses.replace(made, sets=sets, tables=tables)
+        scores, _ = grower.build_tables(sets, compute_shares(sets, drawn))
+        return dataclasses.replace(made, sets=sets, scores=scores)
 
     monkeypatch.setattr(order_sampling, "join_halves", lacking)
     whole = fit(TABLE)

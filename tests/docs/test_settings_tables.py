@@ -13,9 +13,12 @@ from pathlib import Path
 import pytest
 
 from svidag.methods import METHODS
-from svidag.methods.order_sampling import SearchDiagnostics
+from svidag.methods.bcd_nets import BCDDiagnostics
+from svidag.methods.dibs import DiBSDiagnostics
+from svidag.methods.gradient_diagnostics import GradientDiagnostics
+from svidag.methods.prodag import ProDAGDiagnostics
+from svidag.methods.search_diagnostics import SearchDiagnostics
 from svidag.methods.svi_dag_chains import GuideDiagnostics
-from svidag.methods.svi_dag_particles import GradientDiagnostics
 from svidag.run.status import Status
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -27,6 +30,9 @@ DETAILS = {
     "order-mcmc": SearchDiagnostics,
     "svi-dag": GuideDiagnostics,
     "svi-dag-published": GradientDiagnostics,
+    "dibs": DiBSDiagnostics,
+    "prodag": ProDAGDiagnostics,
+    "bcd-nets": BCDDiagnostics,
 }
 
 

@@ -35,4 +35,6 @@ def test_an_installed_wheel_runs_the_demo(tmp_path):
     assert Path(where.strip()).is_relative_to(home)
     shown = run(home / "bin" / "svidag", "demo", cwd=tmp_path)
     assert "PKA" in shown
+    assert "Verdict: " in shown
+    assert "report.html" in shown.splitlines()[-1]
     assert (tmp_path / "svidag-demo" / "report.html").stat().st_size > 10_000

@@ -20,10 +20,10 @@ from svidag.run.checkpoint import Checkpoint
 from svidag.run.deadline import Deadline
 from svidag.run.status import Status
 from svidag.samplers.order_chains import run_chains
-from svidag.scores import ParentSets, Shares, Weigher, shares
-from svidag.scores.parent_sets import all_tables, holds_all
-from svidag.search.growth import missing_share
-from svidag.search.halves import (
+from svidag.scores import ParentSets, Shares, Weigher, compute_shares
+from svidag.scores.parent_sets import holds_all_sets, tabulate_all_sets
+from svidag.search.growth import measure_missing_share
+from svidag.search.parent_set_tables import (
     chain_starts,
     grow_halves,
     join_halves,
@@ -50,10 +50,8 @@ class ProblemWithTables:
         self.mechanism = Integrated("linear", model, None)
         self.schedule = method._schedule(self.problem, usual)
         growth = method._growth(self.problem, self.mechanism, self.schedule, usual)
-        self.sampling = method._Sampling(
-            self.problem, self.run(), self.mechanism, self.schedule, growth
-        )
-        self.grower = method._grower(self.sampling)
+        self.task = method._Task(self.problem, self.run(), self.mechanism, self.schedule, growth)
+        self.grower = method._grower(self.task)
         self.halves = grow_halves(self.grower, report=silent, keep=silent)
         self.made = join_halves(self.grower, self.halves)
 
@@ -69,12 +67,12 @@ class ProblemWithTables:
         left = sets.chosen(np.flatnonzero(~has))
         assert 0 < len(left) < len(sets)
         drawn = np.concatenate([half.drawn for half in self.halves])
-        tables, _ = self.grower.tables(left, shares(left, drawn))
-        return dataclasses.replace(self.made, sets=left, tables=tables)
+        scores, _ = self.grower.build_tables(left, compute_shares(left, drawn))
+        return dataclasses.replace(self.made, sets=left, scores=scores)
 
     def chains(self, made):
         starts = chain_starts(made.starts, self.schedule.chains)
-        return run_chains(made.tables, self.problem.prior, self.schedule, seed=0, starts=starts)
+        return run_chains(made.scores, self.problem.prior, self.schedule, seed=0, starts=starts)
 
     def error(self, edges):
         return np.abs(edges - self.exact).max()
@@ -87,7 +85,7 @@ class ProblemWithTables:
     def outcome(self, made, chains):
         """Status and verdict of tables and chains."""
         details = method._diagnostics(made, chains)
-        status = method._status(self.sampling, details, chains)
+        status = method._status(self.task, details, chains)
         reasons = [*method.judge_chains(details, status), *method.judge_search(details)]
         return status, self.judged(reasons)
 
@@ -105,26 +103,26 @@ def test_complete_tables_are_left_alone_and_trusted():
     case = grown()
     chains = case.chains(case.made)
     assert case.error(chains.edges.mean(axis=0)) <= 0.05
-    looked, more = search_outside_tables(case.grower, case.made, chains, silent)
+    checked, more = search_outside_tables(case.grower, case.made, chains, silent)
     assert more is None
-    assert looked.growth_ended
-    assert looked.searches_agree
-    assert looked.outside <= 0.05
-    assert case.outcome(looked, chains) == (Status.CONVERGED, Level.TRUST)
+    assert checked.growth_ended
+    assert checked.searches_agree
+    assert checked.outside <= 0.05
+    assert case.outcome(checked, chains) == (Status.CONVERGED, Level.TRUST)
 
 
 def test_where_all_parent_sets_fit_tables_hold_all_of_them():
     case = grown()
     made = list_all_sets(case.grower, silent)
     assert made is not None
-    assert holds_all(made.tables, case.problem.prior)
-    assert len(made.tables.masks) == 8 * 2**7
-    assert not holds_all(case.without(*case.strong[0]).tables, case.problem.prior)
+    assert holds_all_sets(made.scores, case.problem.prior)
+    assert len(made.scores.masks) == 8 * 2**7
+    assert not holds_all_sets(case.without(*case.strong[0]).scores, case.problem.prior)
     chains = case.chains(made)
     assert case.error(chains.edges.mean(axis=0)) <= 0.05
-    looked, more = search_outside_tables(case.grower, made, chains, silent)
+    checked, more = search_outside_tables(case.grower, made, chains, silent)
     assert more is None
-    assert case.outcome(looked, chains) == (Status.CONVERGED, Level.TRUST)
+    assert case.outcome(checked, chains) == (Status.CONVERGED, Level.TRUST)
 
 
 def test_better_orders_than_those_of_the_chains_are_noticed():
@@ -132,17 +130,17 @@ def test_better_orders_than_those_of_the_chains_are_noticed():
     made = list_all_sets(case.grower, silent)
     chains = case.chains(made)
     worse = dataclasses.replace(chains, log_evidence=chains.log_evidence - 50.0)
-    looked, more = search_outside_tables(case.grower, made, worse, silent)
+    checked, more = search_outside_tables(case.grower, made, worse, silent)
     assert more is not None
-    assert not looked.searches_agree
+    assert not checked.searches_agree
 
 
 def test_tables_of_all_sets_obey_hard_knowledge():
     names = tuple(f"x{k}" for k in range(1, 9))
     prior = svidag.Prior(required=[("x1", "x2")], forbidden=[("x3", "x2")]).bind(names)
     weigher = Weigher(grown().mechanism.scores, prior)
-    tables = all_tables(weigher)
-    assert holds_all(tables, prior)
+    tables = tabulate_all_sets(weigher)
+    assert holds_all_sets(tables, prior)
     listed = tables.nodes[1].members(8)
     assert len(listed) == 2**5
     assert listed[:, 0].all()
@@ -156,35 +154,35 @@ def test_a_true_parent_taken_out_by_hand_is_noticed_and_not_trusted(which):
     cut = case.without(*case.strong[which])
     chains = case.chains(cut)
     assert case.error(chains.edges.mean(axis=0)) > 0.5
-    looked, more = search_outside_tables(case.grower, cut, chains, silent)
+    checked, more = search_outside_tables(case.grower, cut, chains, silent)
     assert more is not None
-    status, level = case.outcome(looked, chains)
+    status, level = case.outcome(checked, chains)
     assert status is not Status.CONVERGED
     assert level is Level.NOT
     repaired = case.chains(more)
     assert case.error(repaired.edges.mean(axis=0)) <= 0.05
 
 
-def fitted(monkeypatch, which, looks, deadline=None):
+def fitted(monkeypatch, which, searches, deadline=None):
     """A fit that begins with a true parent taken out."""
     case = grown()
     cut = case.without(*case.strong[which])
-    monkeypatch.setattr(method, "_tabulate", lambda sampling, grower: cut)
-    monkeypatch.setattr(method, "LOOKS", looks)
+    monkeypatch.setattr(method, "_tabulate", lambda task, grower: cut)
+    monkeypatch.setattr(method, "MAX_FRESH_SEARCHES", searches)
     usual = OrderMCMC()
     found = method.sample_orders(case.problem, case.run(deadline), case.mechanism, usual, usual)
     return found, case.error(found.graphs.edge_probabilities()), case.judged(found.reasons)
 
 
 def test_a_fit_that_may_not_repair_says_so(monkeypatch):
-    found, error, level = fitted(monkeypatch, 0, looks=1)
+    found, error, level = fitted(monkeypatch, 0, searches=1)
     assert error > 0.5
     assert found.status in (Status.INCOMPLETE, Status.BUDGET)  # chains may agree or not
     assert level is Level.NOT
 
 
 def test_a_fit_that_may_repair_does(monkeypatch):
-    found, error, level = fitted(monkeypatch, 0, looks=method.LOOKS)
+    found, error, level = fitted(monkeypatch, 0, searches=method.MAX_FRESH_SEARCHES)
     assert error <= 0.05
     assert found.status is Status.CONVERGED
     assert found.details.searched_again > 1
@@ -206,15 +204,17 @@ def test_a_repair_that_nobody_could_check_is_not_trusted(monkeypatch):
         case.begun += 1
         return run_chains(*given, resumed=resumed, **{**named, "stop": None})
 
-    def look(grower, made, chains, report):
-        looked, more = search_outside_tables(case.grower, made, chains, report)
+    def search(grower, made, chains, report):
+        checked, more = search_outside_tables(case.grower, made, chains, report)
         # As if only the round after the chains had found something, and no fresh search.
         told = {"outside": 0.0, "search_gaps": case.made.search_gaps}
-        return dataclasses.replace(looked, **told), dataclasses.replace(more, **told)
+        return dataclasses.replace(checked, **told), dataclasses.replace(more, **told)
 
     monkeypatch.setattr(method, "run_chains", counted)
-    monkeypatch.setattr(method, "search_outside_tables", look)
-    found, error, level = fitted(monkeypatch, 0, looks=method.LOOKS, deadline=Passing())
+    monkeypatch.setattr(method, "search_outside_tables", search)
+    found, error, level = fitted(
+        monkeypatch, 0, searches=method.MAX_FRESH_SEARCHES, deadline=Passing()
+    )
     assert case.begun == 2
     assert error <= 0.05  # it went well, but that is luck
     assert found.status is Status.TIME
@@ -224,7 +224,7 @@ def test_a_repair_that_nobody_could_check_is_not_trusted(monkeypatch):
 def test_what_one_half_lacks_of_the_other_is_the_share_of_it():
     case = grown()
     own, (cause, effect) = case.halves[0], case.strong[0]
-    assert missing_share(own, own.sets) == 0.0
+    assert measure_missing_share(own, own.sets) == 0.0
     left = case.without(cause, effect).sets
     drawn = own.drawn
     whole = own.sets.joined(left)
@@ -235,7 +235,7 @@ def test_what_one_half_lacks_of_the_other_is_the_share_of_it():
     mass = np.where(inside, np.exp(whole.weights[rows] - whole.weights[rows].max()), 0.0)
     lacking = left.rows_of(whole.chosen(rows)) < 0
     expected = (mass[:, lacking].sum(axis=1) / mass.sum(axis=1)).mean()
-    assert missing_share(own, left) == pytest.approx(expected, abs=1e-9)
+    assert measure_missing_share(own, left) == pytest.approx(expected, abs=1e-9)
     assert expected > 0.5
 
 
@@ -256,10 +256,10 @@ class BlindToMany(LocalScores):
 @pytest.mark.parametrize("size", [4, 3])
 def test_what_a_stand_in_does_not_see_of_many_parents_the_mechanism_is_asked(size):
     case, node = grown(), 7
-    sketch = Weigher(BlindToMany(case.grower.exactly.scores), case.problem.prior)
+    sketch = Weigher(BlindToMany(case.grower.mechanism.scores), case.problem.prior)
     grower = dataclasses.replace(case.grower, sketch=sketch)
     parents = np.arange(8)[None] < size
-    weight = grower.exactly.weigh(np.array([node]), parents)
+    weight = grower.mechanism.weigh(np.array([node]), parents)
     sets = ParentSets.of(np.array([node]), parents, exact=weight, sketch=weight)
     room = np.arange(8)[None] < 6
     joined, checked, share = grower._check_additions(sets, Shares(np.zeros(1), np.ones(1), room))
@@ -267,7 +267,7 @@ def test_what_a_stand_in_does_not_see_of_many_parents_the_mechanism_is_asked(siz
         assert (len(joined), checked, share) == (1, 0, 0.0)
         return
     assert checked == 2  # the variables 4 and 5, which may precede the node
-    expected = grower.exactly.weigh(joined.nodes, joined.parents())
+    expected = grower.mechanism.weigh(joined.nodes, joined.parents())
     assert joined.exact == pytest.approx(expected, abs=1e-9)
     gain = np.exp(np.minimum(np.delete(expected, joined.rows_of(sets)) - weight, 0.0))
     assert share == pytest.approx(gain.sum())

@@ -11,7 +11,7 @@ from svidag.mechanisms.linear import LinearGaussian
 from svidag.prior import Prior
 from svidag.run.convergence import Agreement, effective_size, half_disagreement
 from svidag.samplers import relocation as relocate
-from svidag.samplers.order_chains import Schedule, draw_graphs, run_chains, spaced
+from svidag.samplers.order_chains import Schedule, draw_graphs, respace_powers, run_chains
 from svidag.scores import NodeTable, ScoreTables
 from svidag.scores.lookup import compiled_tables
 
@@ -159,7 +159,7 @@ def test_every_draw_obeys_hard_knowledge_and_its_order():
 
 def test_same_seed_same_chains():
     beliefs, tables = small_tables(PRIORS["plain"])
-    short = Schedule(chains=2, burn_in=7, orders=5, look=2, thin=3, stopping_rule=NEVER)
+    short = Schedule(chains=2, burn_in=7, orders=5, check_every=2, thin=3, stopping_rule=NEVER)
     one, two = (run_chains(tables, beliefs, short, seed=5) for _ in range(2))
     assert (one.orders == two.orders).all()
     assert (one.edges == two.edges).all()
@@ -191,7 +191,7 @@ def test_a_power_flattens_the_law_of_orders():
 def test_chains_end_when_time_is_up():
     beliefs, tables = small_tables(PRIORS["plain"])
     asked = []
-    schedule = Schedule(chains=2, burn_in=5, orders=12, look=4, stopping_rule=NEVER)
+    schedule = Schedule(chains=2, burn_in=5, orders=12, check_every=4, stopping_rule=NEVER)
     chains = run_chains(
         tables, beliefs, schedule, seed=0, stop=lambda: asked.append(None) or len(asked) == 2
     )
@@ -241,8 +241,8 @@ def test_burn_in_spaces_powers_so_that_neighbours_exchange_equally_often():
 
 def test_powers_with_equal_exchanges_stay():
     powers = np.geomspace(0.1, 1.0, 5)
-    assert spaced(powers, np.full(4, 0.4)) == pytest.approx(powers)
-    assert spaced(powers, np.zeros(4)) == pytest.approx(powers)
+    assert respace_powers(powers, np.full(4, 0.4)) == pytest.approx(powers)
+    assert respace_powers(powers, np.zeros(4)) == pytest.approx(powers)
 
 
 def tables_of_sums(nodes):
@@ -254,7 +254,7 @@ def tables_of_sums(nodes):
 
 def test_a_run_cut_off_after_any_segment_goes_on_as_if_nothing_had_happened():
     beliefs, tables = small_tables(PRIORS["hard"])
-    schedule = Schedule(chains=2, burn_in=5, orders=11, look=4, thin=3, stopping_rule=NEVER)
+    schedule = Schedule(chains=2, burn_in=5, orders=11, check_every=4, thin=3, stopping_rule=NEVER)
     states = []
     whole = run_chains(tables, beliefs, schedule, seed=2, keep=states.append)
     assert [state.length for state in states] == [4, 8, 11]
@@ -268,7 +268,7 @@ def test_a_run_cut_off_after_any_segment_goes_on_as_if_nothing_had_happened():
 def test_chains_end_when_halves_agree_and_only_on_the_grid():
     beliefs, tables = small_tables(PRIORS["plain"])
     rule = Agreement(tolerance=0.05, effective=100.0)
-    schedule = Schedule(chains=4, burn_in=20, orders=10_000, look=50, stopping_rule=rule)
+    schedule = Schedule(chains=4, burn_in=20, orders=10_000, check_every=50, stopping_rule=rule)
     reported = []
     found = run_chains(tables, beliefs, schedule, seed=0, report=reported.append)
     assert found.length % 50 == 0

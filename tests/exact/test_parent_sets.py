@@ -9,15 +9,22 @@ from complete_tables import complete_node, log_sum, weight
 
 from svidag.mechanisms.linear import LinearGaussian
 from svidag.prior import Prior
-from svidag.scores import ParentSets, Shares, Weigher, evidence, neighbours, shares
-from svidag.scores.parent_sets import node_table, tables
+from svidag.scores import (
+    ParentSets,
+    Shares,
+    Weigher,
+    compute_shares,
+    score_neighbours,
+    sum_parent_sets,
+)
+from svidag.scores.parent_sets import build_node_table, build_tables
 
 NAMES = tuple("abcde")
 
 
 def only_listed(capacity):
     """A table has the sets that were found, whatever small share that leaves out."""
-    return {"omitted_share": (0.0, 0.0), "capacity": capacity, "every": lambda candidates: None}
+    return {"omitted_share": (0.0, 0.0), "capacity": capacity, "weigh_all": lambda candidates: None}
 
 
 HARD = Prior(p=0.3, required=[("e", "a")], forbidden=[("a", "d"), ("b", "d")])
@@ -129,8 +136,8 @@ def test_shares_are_those_of_each_order(prior):
     orders = np.array([o for o in ORDERS.tolist() if prior is not HARD or o.index(4) < o.index(0)])
     assert len(orders) >= 2
     sets = complete(bound)
-    held = shares(sets, orders, least=2.0)
-    sums = evidence(sets, orders)
+    held = compute_shares(sets, orders, least=2.0)
+    sums = sum_parent_sets(sets, orders)
     for at, (j, row) in enumerate(zip(sets.nodes.tolist(), sets.parents(), strict=True)):
         own, room = [], set()
         for s, order in enumerate(orders.tolist()):
@@ -157,11 +164,11 @@ def test_neighbours_are_all_sets_one_variable_away_within_reach(prior, sketch):
     sets = sets.chosen(np.flatnonzero((rng.random(len(sets)) < 0.3) | least))
     if sketch:
         sets = ParentSets.of(sets.nodes, sets.parents(), sketch=sets.exact)
-    held = shares(sets, np.array([order]))
+    held = compute_shares(sets, np.array([order]))
     rows = np.flatnonzero(held.log_peak > -3.0)
     assert len(rows) >= 5
     weigher = Weigher(model(), bound)
-    found, share = neighbours(sets, rows, held, weigher, within=reach, sketch=sketch)
+    found, share = score_neighbours(sets, rows, held, weigher, within=reach, sketch=sketch)
     known = {
         (j, tuple(np.flatnonzero(row).tolist()))
         for j, row in zip(sets.nodes.tolist(), sets.parents(), strict=True)
@@ -208,7 +215,7 @@ def peaked(parents, log_peak):
 def test_few_variables_are_all_candidates_and_nothing_is_left_out():
     parents = random_sets(12, 60, 3, seed=0)
     weights = np.random.default_rng(1).normal(size=len(parents))
-    table, lost = node_table(
+    table, lost = build_node_table(
         parents, weights, peaked(parents, weights - 9), candidate_share=0.1, **only_listed(2)
     )
     assert lost == 0.0
@@ -224,7 +231,7 @@ def test_variables_whose_sets_hold_little_are_left_out_and_their_share_is_told()
     assert 5 < rare.sum() < len(parents) - 5
     held = peaked(parents, np.where(rare, -12.0, -2.0))
     weights = np.random.default_rng(1).normal(size=len(parents))
-    table, lost = node_table(parents, weights, held, candidate_share=0.005, **only_listed(10))
+    table, lost = build_node_table(parents, weights, held, candidate_share=0.005, **only_listed(10))
     assert sorted(table.candidates) == list(range(1, 14))
     kept = {tuple(np.flatnonzero(row).tolist()) for row in parents[~rare]}
     assert listed(table, m) == kept
@@ -237,7 +244,7 @@ def test_where_many_variables_matter_the_sets_that_hold_most_are_listed():
     rng = np.random.default_rng(1)
     log_peak = rng.permutation(np.linspace(-4.0, -1.0, len(parents)))
     held = peaked(parents, log_peak)
-    table, lost = node_table(
+    table, lost = build_node_table(
         parents, log_peak + 5, held, candidate_share=0.005, **only_listed(capacity)
     )
     # The empty set, which fits into every order, comes first whatever its share.
@@ -253,7 +260,7 @@ def test_required_parents_are_the_first_candidates():
     parents[:, [7, 33]] = True
     parents = np.unique(parents, axis=0)
     held = peaked(parents, np.full(len(parents), -1.0))
-    table, _ = node_table(
+    table, _ = build_node_table(
         parents, np.zeros(len(parents)), held, candidate_share=0.0, **only_listed(9)
     )
     assert set(table.candidates[:2].tolist()) == {7, 33}
@@ -266,7 +273,7 @@ def test_tables_of_a_complete_collection_have_the_evidence_of_every_order():
     orders = np.array([[4, 0, 1, 2, 3], [2, 4, 3, 0, 1]])
     weigher = Weigher(model(), bound)
     sizes = {"candidate_share": 0.0, "omitted_share": (0.0, 0.0), "capacity": 9}
-    made, left_out = tables(sets, shares(sets, orders[:1]), weigher, **sizes)
+    made, left_out = build_tables(sets, compute_shares(sets, orders[:1]), weigher, **sizes)
     assert left_out.tolist() == [0.0] * 5
     inside = np.where(bound.free, np.log1p(-bound.marginal), 0.0)
     for order, total in zip(orders.tolist(), made.log_evidence(orders), strict=True):
@@ -282,7 +289,7 @@ def test_all_sets_of_some_candidates_are_weighed_in_one_go(prior):
     bound = prior.bind(NAMES)
     weigher, needed = Weigher(model(), bound), bound.required[:, 0]
     candidates = np.array([4, 2, 1])
-    weights = weigher.every(0, candidates)
+    weights = weigher.weigh_all_subsets(0, candidates)
     for mask, value in enumerate(weights):
         chosen = np.zeros(5, dtype=bool)
         chosen[candidates[mask >> np.arange(3) & 1 == 1]] = True
@@ -291,7 +298,7 @@ def test_all_sets_of_some_candidates_are_weighed_in_one_go(prior):
         else:
             parents = np.flatnonzero(chosen).tolist()
             assert value == pytest.approx(weight(model(), bound, 0, parents), abs=1e-9)
-    assert (weigher.every(0, np.array([1, 2])) == -np.inf).all() == needed.any()
+    assert (weigher.weigh_all_subsets(0, np.array([1, 2])) == -np.inf).all() == needed.any()
 
 
 def test_sets_that_nobody_looked_at_are_listed_where_that_is_quick():
@@ -299,8 +306,12 @@ def test_sets_that_nobody_looked_at_are_listed_where_that_is_quick():
     parents = np.eye(3, dtype=bool)[[1, 2]]
     held = peaked(parents, np.zeros(2))
     sizes = {"candidate_share": 0.0, "omitted_share": (0.0, 0.0), "capacity": 9}
-    table, lost = node_table(
-        parents, np.ones(2), held, **sizes, every=lambda candidates: np.array([0.0, 1.0, 1.0, 5.0])
+    table, lost = build_node_table(
+        parents,
+        np.ones(2),
+        held,
+        **sizes,
+        weigh_all=lambda candidates: np.array([0.0, 1.0, 1.0, 5.0]),
     )
     assert listed(table, 3) == {(), (1,), (2,), (1, 2)}
     assert table.by_weight()[1].tolist() == [5.0, 1.0, 1.0, 0.0]
@@ -314,15 +325,17 @@ def test_the_last_variables_are_left_out_where_they_hold_little_on_average():
     log_peak = np.full(m, -1.0)
     log_peak[-4:] = -2.0
     held = Shares(log_peak, np.where(np.arange(m) < m - 4, 0.05, 0.004), parents)
-    sizes = {"candidate_share": 0.0, "capacity": 9, "every": lambda candidates: None}
-    table, lost = node_table(parents, np.zeros(m), held, omitted_share=(0.017, 0.017), **sizes)
+    sizes = {"candidate_share": 0.0, "capacity": 9, "weigh_all": lambda candidates: None}
+    table, lost = build_node_table(
+        parents, np.zeros(m), held, omitted_share=(0.017, 0.017), **sizes
+    )
     assert sorted(table.candidates) == list(range(1, m - 4))
     assert lost == pytest.approx(4 * 0.004)
-    table, lost = node_table(parents, np.zeros(m), held, omitted_share=(0.0, 0.02), **sizes)
+    table, lost = build_node_table(parents, np.zeros(m), held, omitted_share=(0.0, 0.02), **sizes)
     assert len(table.candidates) == 16
     more = replace(held, mean=held.mean * 3)
     for of, most in ((held, 0.01), (more, 0.1)):  # all together hold too much, or each of them
-        table, _ = node_table(parents, np.zeros(m), of, omitted_share=(0.0, most), **sizes)
+        table, _ = build_node_table(parents, np.zeros(m), of, omitted_share=(0.0, most), **sizes)
         assert len(table.candidates) == m - 1
 
 
@@ -335,8 +348,8 @@ def test_of_sets_that_must_be_summed_those_that_hold_least_are_left_out():
     mean = np.concatenate([np.full(m, 0.04), np.full(10, 0.003)])
     held = Shares(np.log(mean), mean, parents)
     shares = {"candidate_share": 0.0, "omitted_share": (0.01, 0.01)}
-    sizes = {"capacity": 99, "every": lambda candidates: None}
-    table, lost = node_table(parents, np.zeros(len(parents)), held, **shares, **sizes)
+    sizes = {"capacity": 99, "weigh_all": lambda candidates: None}
+    table, lost = build_node_table(parents, np.zeros(len(parents)), held, **shares, **sizes)
     assert len(table.candidates) == m - 1
     assert len(table.masks) == len(parents) - 3
     assert lost == pytest.approx(3 * 0.003)

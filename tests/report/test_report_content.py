@@ -10,7 +10,7 @@ import pytest
 
 import svidag
 from svidag.methods import SVIDAG, OrderMCMC, PublishedSVIDAG
-from svidag.methods.svi_dag_particles import GradientDiagnostics
+from svidag.methods.gradient_diagnostics import GradientDiagnostics
 from svidag.posterior import DrawnGraphs, Posterior
 from svidag.posterior.diagnostics import Details, diagnostic
 from svidag.report import sections

@@ -343,7 +343,10 @@ def test_an_unknown_data_set_is_an_error_on_standard_error():
     refused(2, "unknown data set 'asia'", "data", "asia")
 
 
-def test_the_demo_fits_reports_and_says_where(tmp_path):
+def test_the_demo_fits_reports_and_says_where(tmp_path, monkeypatch):
+    """With a linear fit, for speed; the installed wheel runs it as it is (tests/docs)."""
+    fit = svidag.fit
+    monkeypatch.setattr(svidag, "fit", lambda data: fit(data, mechanism="linear"))
     result = done("demo", "-o", tmp_path / "demo")
     assert "7466 cells" in result.output
     assert "Verdict: " in result.output

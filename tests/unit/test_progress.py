@@ -13,7 +13,7 @@ from svidag.run import progress
 from svidag.run.progress import Bar, Lines, Meter
 from svidag.run.stages import Stages
 
-QUICK = OrderMCMC(exact=False, chains=2, orders=50, look=50, agreement=0.0)
+QUICK = OrderMCMC(exact=False, chains=2, orders=50, check_every=50, agreement=0.0)
 
 
 def rows():

@@ -26,7 +26,7 @@ from svidag.io.types import TYPES
 from svidag.mechanisms.equations import ParameterDistribution
 from svidag.methods import SVIDAG, OrderMCMC, PublishedSVIDAG
 from svidag.methods.chain_diagnostics import ChainDiagnostics
-from svidag.methods.svi_dag_particles import GradientDiagnostics
+from svidag.methods.gradient_diagnostics import GradientDiagnostics
 from svidag.posterior import DrawnGraphs, GraphDistribution, Posterior
 from svidag.posterior.diagnostics import Details, Diagnostics, Level, Reason
 from svidag.run.status import Status

@@ -75,21 +75,21 @@ def prior_predictive(
 
 def linear(rng: np.random.Generator, parents: Values) -> Column:
     """A column given its parents', with parameters from the prior of BGe."""
-    n, l = parents.shape  # noqa: E741
+    n, count = parents.shape
     t, mean_weight, freedom = 0.5, 1.0, 2  # α_w − m = 2
-    v = 1 / rng.gamma(0.5 * (freedom + l + 1), 2 / t)
-    slope = rng.normal(0.0, np.sqrt(v / t), size=l)
+    v = 1 / rng.gamma(0.5 * (freedom + count + 1), 2 / t)
+    slope = rng.normal(0.0, np.sqrt(v / t), size=count)
     intercept = rng.normal(0.0, np.sqrt(v / mean_weight))
     return intercept + parents @ slope + rng.normal(0.0, np.sqrt(v), size=n)
 
 
 def nonlinear(rng: np.random.Generator, parents: Values) -> Column:
     """A column given its parents', with parameters from the prior of the wide network."""
-    n, l = parents.shape  # noqa: E741
+    n, count = parents.shape
     variance, precision = 1 / rng.gamma(1.0), rng.choice([0.25, 1.0, 4.0])
     features = np.column_stack([0.5 * parents, np.full(n, 0.5)])
-    if l:
-        directions = rng.standard_normal((l, UNITS))
+    if count:
+        directions = rng.standard_normal((count, UNITS))
         directions /= np.linalg.norm(directions, axis=0)
         units = np.maximum(parents @ directions - rng.uniform(-2, 2, UNITS), 0.0)
         features = np.column_stack([features, np.sqrt(2 / UNITS) * units])

@@ -77,6 +77,18 @@ def logistic(key: PRNGKeyArray, shape: tuple[int, ...]) -> Float[Array, "..."]:
     return log(1 + x) - log(1 - x)
 
 
+def gumbel(key: PRNGKeyArray, shape: tuple[int, ...]) -> Float[Array, "..."]:
+    """Independent standard Gumbel numbers, −log(−log u).
+
+    Examples
+    --------
+    >>> import jax
+    >>> gumbel(jax.random.key(0), (2, 3)).shape
+    (2, 3)
+    """
+    return -log(-log((1 + _between(words(key, shape))) / 2))
+
+
 def integers(key: PRNGKeyArray, shape: tuple[int, ...], below: int) -> Int32[Array, "..."]:
     """Independent whole numbers from 0 to `below` − 1, uniform up to one part in 2³² / `below`.
 

@@ -21,10 +21,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, UInt8
 from scipy.special import gammaln
 
 from svidag.data import row_groups
+from svidag.mechanisms.graph_scores import score_graphs
 from svidag.mechanisms.local import LocalScores
 from svidag.mechanisms.subset_scores import score_subsets
 
@@ -203,6 +204,23 @@ class LinearGaussian(LocalScores):
             0.5 * (n + a + sizes + 1),
             scores,
         )
+        return scores
+
+    def graph_scores(self, graphs: UInt8[np.ndarray, "S m m"]) -> Float[np.ndarray, "S m"]:
+        """f_j(P) of every node of every graph, cyclic ones too; parents of j are column j.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> model = LinearGaussian.from_values(np.random.default_rng(0).normal(size=(20, 3)))
+        >>> model.graph_scores(np.zeros((5, 3, 3), np.uint8)).shape
+        (5, 3)
+        """
+        sizes, n = np.arange(self.m + 1), self.rows[self.group][:, None]
+        power = 0.5 * (n + self.scale_weight - self.m + sizes + 1)
+        scores = np.empty(graphs.shape[:2])
+        constant = self.assemble(n, sizes, 0.0, 0.0)
+        score_graphs(graphs, self.scatter, self.group, constant, power, scores)
         return scores
 
     def score_tables(self) -> Float[np.ndarray, "m subsets"]:

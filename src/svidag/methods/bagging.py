@@ -141,7 +141,8 @@ def fit_automatically(
             few = batch.problem.data.m <= MOST_VARIABLES
             choices = specifications(batch.method, "auto" if few else MECHANISMS[0])
             planned = batch.plan_bags(choices, FITS, rows)
-            fits = batch.fit(planned, done.fits, done.keep, "fit of the mixture")
+            lighter = dataclasses.replace(batch, method=batch.method.for_mixture())
+            fits = lighter.fit(planned, done.fits, done.keep, "fit of the mixture")
         else:
             planned, fits = _with_probes(batch, first, found, done)
         because = f", because {found.reason}"

@@ -161,6 +161,10 @@ class Method(Settings):
     def check_mechanism(self, mechanism: str) -> None:
         """Raise where these settings do not go with a mechanism that the method supports."""
 
+    def for_mixture(self) -> Method:
+        """The method as one fit of many, whose errors average out; by default as it is."""
+        return self
+
     def identity(self) -> dict[str, Any]:
         """The settings as plain data; a checkpoint of other settings is refused."""
         return self.values()

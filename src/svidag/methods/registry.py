@@ -6,13 +6,29 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from svidag.methods.base import Method
+from svidag.methods.bcd_nets import BCDNets
+from svidag.methods.dds import DDS
+from svidag.methods.dibs import DiBS
 from svidag.methods.exact import Exact
 from svidag.methods.order_mcmc import OrderMCMC
+from svidag.methods.prodag import ProDAG
 from svidag.methods.svi_dag import SVIDAG, PublishedSVIDAG
 from svidag.run.settings import suggest
 
 METHODS: Mapping[str, Method] = MappingProxyType(
-    {method.name: method for method in (OrderMCMC(), SVIDAG(), PublishedSVIDAG(), Exact())}
+    {
+        method.name: method
+        for method in (
+            OrderMCMC(),
+            SVIDAG(),
+            PublishedSVIDAG(),
+            Exact(),
+            DiBS(),
+            DDS(),
+            ProDAG(),
+            BCDNets(),
+        )
+    }
 )
 """Methods with their usual settings, the default first."""
 

@@ -2,64 +2,30 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from svidag.mechanisms.collapsed import parameter_distribution
 from svidag.methods.base import MethodResult, Run
+from svidag.methods.gradient_diagnostics import (
+    GradientDiagnostics,
+    judge_bound,
+    judge_rejected,
+    latest,
+)
 from svidag.methods.svi_dag_chains import integrated, with_changes
-from svidag.posterior.diagnostics import Details, Level, Reason, diagnostic
+from svidag.posterior.diagnostics import Level, Reason
 from svidag.problem import Problem
 from svidag.run.convergence import Plateau
 from svidag.variational.settings import VariationalSettings
 
 if TYPE_CHECKING:
-    from svidag.run.loop import Outcome, Schedule
+    from svidag.run.loop import Schedule
 
-SHOWN = (("bound", "ELBO"), ("edges", "edges"))
+SHOWN = {"bound": "ELBO", "edges": "edges"}
 """Diagnostics of a step that progress shows, and what it calls them."""
-
-MANY_REJECTED = 0.05
-"""Share of steps left out, because they were not finite, from which a fit is not to be trusted."""
-
-CLIMBING = 0.02
-"""Gain of the bound in the last tenth of the steps, as a share of the whole gain."""
-
-TRACES = {
-    "bound": "Bound (ELBO)",
-    "log_likelihood": "Expected log likelihood",
-    "parameters": "Bound: parameters",
-    "noise": "Bound: noise",
-    "log_prior": "Bound: prior of edges",
-    "entropy": "Bound: entropy of edges",
-    "edges": "Edges",
-    "row_error": "Row error of the relaxed order",
-    "spread": "Spread of the particles",
-    "bandwidth": "Kernel bandwidth",
-    "clipped": "Share of particle scores clipped",
-    "rejected": "Steps left out in a row",
-    "potentials": "Potentials",
-}
-"""What the report calls the traces of a step's diagnostics."""
-
-
-@dataclass(frozen=True, eq=False)
-class GradientDiagnostics(Details):
-    """What a method that follows gradients reports."""
-
-    steps: int = diagnostic("Steps")
-    rejected_steps: int = diagnostic("Steps left out because they were not finite")
-    compile_seconds: float = diagnostic("Seconds to compile")
-    run_seconds: float = diagnostic("Seconds to run")
-    trace: Mapping[str, np.ndarray] = diagnostic("Diagnostics of every step", trace=True)
-
-    def traces(self) -> dict[str, np.ndarray]:
-        """Arrays [1, steps] by the words that stand beside them."""
-        return {TRACES.get(name, name): np.atleast_2d(x) for name, x in self.trace.items()}
 
 
 def fit_particles(settings: VariationalSettings, problem: Problem, run: Run) -> MethodResult:
@@ -71,8 +37,7 @@ def fit_particles(settings: VariationalSettings, problem: Problem, run: Run) -> 
     algorithm, inner, finish = route(settings, problem, run)
 
     def report(done: int, trace: loop.Trace) -> None:
-        shown = {label: float(trace[name][-1]) for name, label in SHOWN if len(trace.get(name, ()))}
-        run.report("following the bound", done, settings.iterations, shown)
+        run.report("following the bound", done, settings.iterations, latest(trace, SHOWN))
 
     outcome = loop.run(
         algorithm,
@@ -84,7 +49,7 @@ def fit_particles(settings: VariationalSettings, problem: Problem, run: Run) -> 
         expired=run.deadline.passed,
     )
     networks = inner.complete(outcome.state.networks)
-    details = _details(outcome)
+    details = GradientDiagnostics(**GradientDiagnostics.of(outcome))
     return MethodResult(
         GuideGraphs(networks, outcome.state.orders, inner.prior),
         status=outcome.status,
@@ -137,39 +102,11 @@ def _schedule(settings: VariationalSettings) -> Schedule:
     return Schedule(settings.iterations, settings.chunk, stop=stop)
 
 
-def _details(outcome: Outcome[Any]) -> GradientDiagnostics:
-    return GradientDiagnostics(
-        steps=outcome.steps,
-        rejected_steps=int((outcome.trace["rejected"] > 0).sum()),
-        compile_seconds=outcome.compile_seconds,
-        run_seconds=outcome.run_seconds,
-        trace=outcome.trace,
-    )
-
-
 def _judge(found: GradientDiagnostics) -> Iterator[Reason]:
     yield Reason(
         Level.CAREFUL,
         "A variational approximation by particles: the run does not show how far it is from the "
         "posterior. The methods 'order-mcmc' and 'exact' do.",
     )
-    if found.rejected_steps:
-        many = found.rejected_steps > MANY_REJECTED * found.steps
-        text = f"{found.rejected_steps} of {found.steps} steps were not finite and were left out."
-        yield Reason(Level.NOT if many else Level.CAREFUL, text)
-    yield _judge_bound(np.asarray(found.trace["bound"], dtype=float))
-
-
-def _judge_bound(bound: np.ndarray) -> Reason:
-    tenth = len(bound) // 10
-    if tenth < 2:
-        return Reason(Level.NOT, f"{len(bound)} steps are too few to say anything.")
-    first, before, last = bound[:tenth], bound[-2 * tenth : -tenth], bound[-tenth:]
-    gain, whole = last.mean() - before.mean(), last.mean() - first.mean()
-    noise = math.sqrt((last.var(ddof=1) + before.var(ddof=1)) / tenth)
-    if not math.isfinite(gain) or whole <= 0:
-        return Reason(Level.NOT, "The bound (ELBO) did not rise: the fit learned nothing.")
-    if gain > CLIMBING * whole and gain > 2 * noise:
-        text = f"The bound (ELBO) was still rising at the end, by {gain:.1f} in the last tenth."
-        return Reason(Level.CAREFUL, text)
-    return Reason(Level.TRUST, "The bound (ELBO) had levelled off.")
+    yield from judge_rejected(found)
+    yield judge_bound(np.asarray(found.trace["bound"], dtype=float))

@@ -171,6 +171,11 @@ def _places(x: Float[Array, " m"]) -> Float[Array, " m"]:
 def _solve(x: Float[Array, " m"], sinkhorn: Sinkhorn) -> Float[Array, "m m"]:
     """P with ``log P = x oᵀ + u 1ᵀ + 1 vᵀ``: sweeps from the start, then Newton steps."""
     scores = _sorted_scores(x) if sinkhorn.start == "sorted" else x[:, None] * _places(x)[None, :]
+    return _balance(scores, sinkhorn)
+
+
+def _balance(scores: Float[Array, "m m"], sinkhorn: Sinkhorn) -> Float[Array, "m m"]:
+    """P with ``log P = scores + u 1ᵀ + 1 vᵀ`` and unit marginals, its columns exactly."""
 
     def columns(u):
         return -logsumexp(scores + u[:, None], axis=0)
@@ -186,7 +191,8 @@ def _solve(x: Float[Array, " m"], sinkhorn: Sinkhorn) -> Float[Array, "m m"]:
         u = u - cho_solve((_laplacian_factor(P, sinkhorn.ridge), True), excess - excess.mean())
         return (u, columns(u)), None
 
-    duals, _ = jax.lax.scan(sweep, (jnp.zeros_like(x), jnp.zeros_like(x)), length=sinkhorn.sweeps)
+    start = jnp.zeros_like(scores[0])
+    duals, _ = jax.lax.scan(sweep, (start, start), length=sinkhorn.sweeps)
     (u, v), _ = jax.lax.scan(newton, duals, length=sinkhorn.newton)
     return jnp.exp(scores + u[:, None] + v[None, :])
 
@@ -230,16 +236,61 @@ def _implicit_forward(x, sinkhorn):
 def _implicit_backward(sinkhorn, residuals, cotangent):
     """x̄ = (W − P ⊙ (a 1ᵀ + 1 bᵀ)) o, the bracket being W = P̄ ⊙ P made free of marginals."""
     P, factor = residuals
-    W = cotangent * P
-    columns = W.sum(axis=0)
-    right = W.sum(axis=1) - P @ columns
-    a = cho_solve((factor, True), right - right.mean())
-    b = columns - a @ P
+    W, a, b = _free_of_marginals(P, factor, cotangent)
     o = _places(P[0])
     return ((W * o[None, :]).sum(axis=1) - a * (P @ o) - P @ (b * o),)
 
 
+def _free_of_marginals(P, factor, cotangent):
+    """W = P̄ ⊙ P, and the a and b with which W − P ⊙ (a 1ᵀ + 1 bᵀ) has marginals of zero."""
+    W = cotangent * P
+    columns = W.sum(axis=0)
+    right = W.sum(axis=1) - P @ columns
+    a = cho_solve((factor, True), right - right.mean())
+    return W, a, columns - a @ P
+
+
 _implicit.defvjp(_implicit_forward, _implicit_backward)
+
+
+def balance(scores: Float[Array, "m m"], sinkhorn: Sinkhorn) -> Float[Array, "m m"]:
+    """S(exp(scores)): rows and columns normalised in turn, then Newton steps.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> balance(jnp.array([[9.0, 0.0], [0.0, 0.0]]), Sinkhorn()).round(2).tolist()
+    [[0.99, 0.01], [0.01, 0.99]]
+    """
+    return _balance(scores, sinkhorn)
+
+
+@jax.custom_vjp
+def at_fixed_point(scores: Float[Array, "m m"], P: Float[Array, "m m"]) -> Float[Array, "m m"]:
+    """P, with the derivative that S(exp(scores)) has in the scores where P is its value.
+
+    Examples
+    --------
+    >>> import jax, jax.numpy as jnp
+    >>> scores = jnp.array([[1.0, 0.0], [0.0, 0.0]])
+    >>> P = balance(scores, Sinkhorn())
+    >>> jax.grad(lambda scores: at_fixed_point(scores, P)[0, 0])(scores).round(2).tolist()
+    [[0.06, -0.06], [-0.06, 0.06]]
+    """
+    return P
+
+
+def _fixed_point_forward(scores, P):
+    return P, (P, _laplacian_factor(P, Sinkhorn.ridge))
+
+
+def _fixed_point_backward(residuals, cotangent):
+    P, factor = residuals
+    W, a, b = _free_of_marginals(P, factor, cotangent)
+    return W - P * (a[:, None] + b[None, :]), jnp.zeros_like(P)
+
+
+at_fixed_point.defvjp(_fixed_point_forward, _fixed_point_backward)
 
 
 def _mask(P: Float[Array, "m m"]) -> Float[Array, "m m"]:

@@ -52,3 +52,35 @@ class DrawnGraphs(GraphDistribution):
             known[graph.tobytes()] = known.get(graph.tobytes(), 0.0) + float(p)
         with np.errstate(divide="ignore"):
             return np.log([known.get(np.ascontiguousarray(g).tobytes(), 0.0) for g in graphs])
+
+
+@dataclass(frozen=True, eq=False)
+class MagnitudeGraphs(DrawnGraphs):
+    """Drawn graphs whose edge probabilities are taken from magnitudes of weights.
+
+    Each draw's magnitudes |W| are divided by their largest. An edge is at least half of it, but the
+    probability of an edge is the mean magnitude: how published results of methods with weighted
+    graphs were scored, for comparison with them only.
+    """
+
+    magnitudes: Float[np.ndarray, "m m"]
+
+    @classmethod
+    def of(cls, weights: Float[np.ndarray, "S m m"]) -> MagnitudeGraphs:
+        """The graphs of weights W.
+
+        Examples
+        --------
+        >>> graphs = MagnitudeGraphs.of(np.array([[[0.0, -2.0], [0.0, 0.0]]]))
+        >>> graphs.edge_probabilities().tolist()
+        [[0.0, 1.0], [0.0, 0.0]]
+        """
+        size = np.abs(weights)
+        largest = size.max(axis=(1, 2), keepdims=True)
+        scaled = size / np.where(largest > 0, largest, 1.0)
+        share = np.full(len(weights), 1 / len(weights))
+        return cls((scaled >= 0.5).astype(np.uint8), share, scaled.mean(axis=0))
+
+    def edge_probabilities(self) -> Float[np.ndarray, "m m"]:
+        """The mean of |W| over the largest |W| of its draw."""
+        return self.magnitudes

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 from jaxtyping import Float, Int
-from scipy.stats import chi2, rankdata
+from scipy.special import chdtrc
 
 from svidag.posterior.residuals import residuals
 
@@ -148,11 +149,11 @@ def _check(
     known = np.isfinite(left)
     statistic, freedom, count = _dependence(features, known)
     upper = np.triu_indices(len(names), 1)
-    chances = chi2.sf(statistic[upper], freedom[upper])
+    chances = chdtrc(freedom[upper], statistic[upper])
     usable = freedom[upper] > 0
     most = int(np.argmin(np.where(usable, chances, 2.0)))
     i, j = int(upper[0][most]), int(upper[1][most])
-    all_pairs = chi2.sf(statistic[upper][usable].sum(), max(1, freedom[upper][usable].sum()))
+    all_pairs = chdtrc(max(1, freedom[upper][usable].sum()), statistic[upper][usable].sum())
     p_value = 2 * min(chances[most] * max(1, usable.sum()), float(all_pairs))
     excess = (statistic[i, j] - freedom[i, j]) / max(1, count[i, j])
     follow = np.ones(len(left) - 1, bool) if groups is None else groups[1:] == groups[:-1]
@@ -183,7 +184,7 @@ def _features(left: Float[np.ndarray, " R"]) -> Float[np.ndarray, "R d"]:
     result = np.zeros((len(left), FEATURES))
     if known.sum() < FEWEST:
         return result[:, :0]
-    u = (rankdata(left[known]) - 0.5) / known.sum()
+    u = (pd.Series(left[known]).rank().to_numpy() - 0.5) / known.sum()
     raw = np.sqrt(2) * np.cos(np.pi * np.outer(u, np.arange(1, FEATURES + 1)))
     basis, size = np.linalg.qr(raw - raw.mean(axis=0))
     kept = np.abs(np.diag(size)) > 1e-6 * np.sqrt(known.sum())
@@ -215,7 +216,7 @@ def _neighbours(features: list[np.ndarray], follow: np.ndarray) -> tuple[float, 
             found.append((1.0, 0.0))
             continue
         products = part[1:][follow].T @ part[:-1][follow]
-        chance = chi2.sf((products**2).sum() / follow.sum(), part.shape[1] ** 2)
+        chance = chdtrc(part.shape[1] ** 2, (products**2).sum() / follow.sum())
         found.append((float(chance), float(products[0, 0] / follow.sum())))
     chance = sorted(chance for chance, _ in found)[1] * len(found)
     return min(1.0, chance), sorted(rho for _, rho in found)[-2]

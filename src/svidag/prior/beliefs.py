@@ -333,10 +333,8 @@ class Prior:
         marginal = pd.DataFrame(edges.marginal, edges.names, edges.names)
         for pair, nu in self._concentrations().items():
             p, q = self._beliefs()[pair], marginal.at[pair]
-            across = (
-                0 < q and (p < level < q or q < level < p) and pair not in self._edges("required")
-            )
-            if across and nu < self.concentration(p):
+            across = q > 0 and (p < level < q or q < level < p)
+            if across and pair not in self._edges("required") and nu < self.concentration(p):
                 enough = 2 * (self.shrink_to - level) / (level - p)
                 yield (
                     f"{statement.arrow(pair)} (belief {p:g}, confidence {nu:g}: {q:.3g}; "

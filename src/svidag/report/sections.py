@@ -220,9 +220,15 @@ def _column(
     count, _ = np.histogram(column, bins=BINS)
     bars = tuple((count / count.max()).round(3).tolist())
     return Column(
-        name, transform, float(free.mean()), float(free.std()), float(column.min()),
-        float(column.max()), int(intervened.sum()), bars,
-    )  # fmt: skip
+        name,
+        transform,
+        float(free.mean()),
+        float(free.std()),
+        float(column.min()),
+        float(column.max()),
+        int(intervened.sum()),
+        bars,
+    )
 
 
 def _decimals(deviation: float) -> int:

@@ -175,13 +175,16 @@ class Schedule:
     max_rejected
         Steps in a row that may be rejected before the fit ends.
     stop
-        Called with the metrics every `GRID` steps; True ends the run.
+        Called with the metrics every `grid` steps; True ends the run.
+    grid
+        Steps between two such calls.
     """
 
     steps: int
     chunk: int = 50
     max_rejected: int = 50
     stop: Callable[[Trace], bool] | None = None
+    grid: int = GRID
 
 
 def run(
@@ -223,7 +226,8 @@ def run(
     trace = trace or names
     report(done, trace)
     while done < schedule.steps and status is Status.COMPLETED:
-        limit = min(done + schedule.chunk, (done // GRID + 1) * GRID, schedule.steps)
+        following = (done // schedule.grid + 1) * schedule.grid
+        limit = min(done + schedule.chunk, following, schedule.steps)
         moved, new = algorithm.advance(state, keys.steps, done, limit, schedule.chunk)
         longer = {name: np.concatenate([trace.get(name, new[name][:0]), new[name]]) for name in new}
         state, trace, done = moved, longer, limit
@@ -248,7 +252,7 @@ def _snapshot(algorithm: Algorithm[State], state: State, step: int, trace: Trace
 def _judge(schedule: Schedule, trace: Trace, done: int) -> Status:
     if trace.get(REJECTIONS, np.zeros(0)).max(initial=0) >= schedule.max_rejected:
         return Status.DIVERGED
-    if schedule.stop and done % GRID == 0 and schedule.stop(trace):
+    if schedule.stop and done % schedule.grid == 0 and schedule.stop(trace):
         return Status.CONVERGED
     return Status.COMPLETED
 

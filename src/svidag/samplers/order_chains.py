@@ -52,7 +52,7 @@ class Schedule:
         Sweeps thrown away.
     orders
         Orders kept from each chain at most: the budget.
-    look
+    check_every
         Orders kept from each chain between two checks whether the chains may end.
     thin
         Sweeps from one kept order to the next.
@@ -70,14 +70,14 @@ class Schedule:
     flattest: float = 0.1
     burn_in: int = 200
     orders: int = 1000
-    look: int = 100
+    check_every: int = 100
     thin: int = 10
     stopping_rule: Agreement = field(default_factory=Agreement)
     moves: str = "relocation"
     power: float = 1.0
 
     def __post_init__(self) -> None:
-        for name in ("chains", "levels", "orders", "look", "thin"):
+        for name in ("chains", "levels", "orders", "check_every", "thin"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1; got {getattr(self, name)}")
         if not 0 < self.flattest <= 1:
@@ -201,15 +201,15 @@ def run_chains(
     >>> bool(chains.edges.mean(axis=0).sum() > 0.99)
     True
     """
-    ladder = _Ladder(tables, schedule, seed, parts, report or (lambda sweeps: None))
+    runner = _ChainRunner(tables, schedule, seed, parts, report or (lambda sweeps: None))
     began = time.perf_counter()
-    chains = resumed or ladder.burn_in(prior, starts)
+    chains = resumed or runner.burn_in(prior, starts)
     if estimate is not None and resumed is None and schedule.burn_in:
         seconds = (time.perf_counter() - began) / schedule.burn_in
         estimate(seconds * schedule.orders * schedule.thin)
     return run_segments(
         chains,
-        ladder.segment,
+        runner.run_segment,
         budget=schedule.orders,
         rule=schedule.stopping_rule,
         keep=keep,
@@ -217,7 +217,7 @@ def run_chains(
     )
 
 
-def spaced(
+def respace_powers(
     powers: Float[np.ndarray, " levels"], exchanged: Float[np.ndarray, " pairs"]
 ) -> Float[np.ndarray, " levels"]:
     """Powers between the same ends at which all neighbours reject exchanges equally often.
@@ -226,7 +226,7 @@ def spaced(
 
     Examples
     --------
-    >>> spaced(np.array([0.01, 0.1, 1.0]), np.array([1.0, 0.1])).round(2).tolist()
+    >>> respace_powers(np.array([0.01, 0.1, 1.0]), np.array([1.0, 0.1])).round(2).tolist()
     [0.01, 0.31, 1.0]
     """
     rejected = np.cumsum([0.0, *np.clip(1 - exchanged, LEAST_REJECTED, 1.0)])
@@ -265,7 +265,7 @@ def draw_graphs(
     return (drawn[:, None, :] & tables.bits > 0).astype(np.uint8)
 
 
-class _Ladder:
+class _ChainRunner:
     """Moves all chains from segment to segment."""
 
     def __init__(
@@ -304,30 +304,35 @@ class _Ladder:
         stages = ADAPTATIONS + 1 if s.levels > 2 and steps > ADAPTATIONS else 1
         for stage in range(stages if steps else 0):
             length = steps * (stage + 1) // stages - steps * stage // stages
-            done = self._parallel(blank, (0, stage), length)
-            powers = done.powers if stage == stages - 1 else spaced(done.powers, done.exchanged)
+            done = self._run_in_parallel(blank, (0, stage), length)
+            powers = (
+                done.powers if stage == stages - 1 else respace_powers(done.powers, done.exchanged)
+            )
             blank = replace(blank, replicas=done.replicas, powers=powers)
         return blank
 
-    def segment(self, chains: OrderChains) -> OrderChains:
+    def run_segment(self, chains: OrderChains) -> OrderChains:
         """What the next segment of every chain collects."""
         s, kept = self._schedule, chains.length
         self._done[:] = s.burn_in + chains.sweeps
-        return self._parallel(chains, (1 + kept // s.look,), min(s.look, s.orders - kept))
+        steps = min(s.check_every, s.orders - kept)
+        return self._run_in_parallel(chains, (1 + kept // s.check_every,), steps)
 
-    def _parallel(self, chains: OrderChains, number: tuple[int, ...], steps: int) -> OrderChains:
+    def _run_in_parallel(
+        self, chains: OrderChains, number: tuple[int, ...], steps: int
+    ) -> OrderChains:
         """Every chain `steps` orders further, as many chains at once as there are cores."""
 
         def single(c: int) -> tuple[Any, ...]:
             rng = generator(self._seed, Stream.CHAIN_SEGMENTS, *self._parts, c, *number)
-            return self._advance(c, chains.replicas[c].copy(), chains.powers, rng, steps)
+            return self._run_chain(c, chains.replicas[c].copy(), chains.powers, rng, steps)
 
         with ThreadPoolExecutor(cores.usable()) as pool:
             parts = list(pool.map(single, range(self._schedule.chains)))
         stacked = (np.stack(part) for part in zip(*parts, strict=True))
         return OrderChains(*stacked, powers=chains.powers, sweeps=steps * self._schedule.thin)
 
-    def _advance(
+    def _run_chain(
         self,
         c: int,
         replicas: np.ndarray,

@@ -9,7 +9,7 @@ pullback for each *pair*. J_jᵀ is linear, so each particle is linearised once 
 features that all particles share; for ψ = vec M_τ(r) this is one matrix product over all pairs.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -168,6 +168,36 @@ def direction(
     own = jnp.einsum("jjm->jm", pulled)
     repulsion = 2 / h * (jnp.einsum("jk,jkm->km", kernel, pulled) - kernel.T @ own)
     return ParticleMove((kernel.T @ scores + repulsion) / K, h, clipped)
+
+
+def sum_of_kernels(
+    scores: Sequence[Float[Array, "K _"]],
+    particles: Sequence[Float[Array, "K _"]],
+    bandwidths: Sequence[float],
+) -> list[Float[Array, "K _"]]:
+    """Φ of particles in several parts, each with a kernel of its own; the kernels are summed.
+
+    k(x, x') = Σ_g exp(−‖x_g − x'_g‖² / h_g) weighs the scores of every part, and part g is repelled
+    by its own term.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> apart = [jnp.array([[0.0], [1.0]])]
+    >>> only_repulsion = sum_of_kernels([jnp.zeros((2, 1))], apart, [1.0])[0]
+    >>> bool(only_repulsion[0, 0] < 0 < only_repulsion[1, 0])
+    True
+    """
+    K = particles[0].shape[0]
+    kernels = [
+        jnp.exp(-_squared_distances(x - x.mean(axis=0, keepdims=True)) / h)
+        for x, h in zip(particles, bandwidths, strict=True)
+    ]
+    total = sum(kernels[1:], start=kernels[0])
+    return [
+        (total @ g + 2 / h * (kernel.sum(axis=1)[:, None] * x - kernel @ x)) / K
+        for g, x, h, kernel in zip(scores, particles, bandwidths, kernels, strict=True)
+    ]
 
 
 def clip(scores: Float[Array, "K m"], largest: float) -> tuple[Float[Array, "K m"], Int[Array, ""]]:

@@ -1,7 +1,14 @@
 """Local scores f_j(S): which parent sets are scored, and tables of them by bit mask."""
 
 from svidag.scores.counting import CountedScores
-from svidag.scores.parent_sets import ParentSets, Shares, Weigher, evidence, neighbours, shares
+from svidag.scores.parent_sets import (
+    ParentSets,
+    Shares,
+    Weigher,
+    compute_shares,
+    score_neighbours,
+    sum_parent_sets,
+)
 from svidag.scores.selection import forward_selection
 from svidag.scores.tables import NodeTable, ScoreTables, subset_sums
 
@@ -12,9 +19,9 @@ __all__ = [
     "ScoreTables",
     "Shares",
     "Weigher",
-    "evidence",
+    "compute_shares",
     "forward_selection",
-    "neighbours",
-    "shares",
+    "score_neighbours",
     "subset_sums",
+    "sum_parent_sets",
 ]

@@ -169,7 +169,9 @@ class Shares:
     room: Bool[np.ndarray, "T m"]
 
 
-def shares(sets: ParentSets, orders: Int[np.ndarray, "S m"], *, least: float = 5.0) -> Shares:
+def compute_shares(
+    sets: ParentSets, orders: Int[np.ndarray, "S m"], *, least: float = 5.0
+) -> Shares:
     """The share of every set given each of the orders; `room` counts those above exp(−least)."""
     peak, mean = np.full(len(sets), -np.inf), np.zeros(len(sets))
     packed, before = words(sets.packed), _predecessors(orders)
@@ -183,7 +185,7 @@ def shares(sets: ParentSets, orders: Int[np.ndarray, "S m"], *, least: float = 5
     return Shares(peak, mean, members(room, sets.m))
 
 
-def evidence(
+def sum_parent_sets(
     sets: ParentSets,
     orders: Int[np.ndarray, "S m"],
     *,
@@ -234,7 +236,7 @@ class Weigher:
         own = (parents * self.odds.T[nodes]).sum(axis=1)
         return self.scores.family_scores(nodes, parents) + own
 
-    def every(
+    def weigh_all_subsets(
         self, node: int, candidates: Int[np.ndarray, " k"]
     ) -> Float[np.ndarray, " subsets"] | None:
         """w_j(S) for every subset of the candidates, by mask; None where that is expensive.
@@ -254,7 +256,7 @@ class Weigher:
             weights[:] = -np.inf
         return weights
 
-    def changes(
+    def weigh_changes(
         self, nodes: Int[np.ndarray, " B"], parents: Bool[np.ndarray, "B m"]
     ) -> Float[np.ndarray, "B m"]:
         """The change of w_j(S) when each variable is added or removed; −∞ for pairs not open."""
@@ -264,10 +266,10 @@ class Weigher:
         return np.where(free, np.where(parents, -delta, delta), -np.inf)
 
 
-def neighbours(
+def score_neighbours(
     sets: ParentSets,
     rows: Int[np.ndarray, " R"],
-    held: Shares,
+    shares: Shares,
     weigher: Weigher,
     *,
     within: float,
@@ -282,10 +284,10 @@ def neighbours(
     their mean shares: the largest where a set is the neighbour of several, −∞ where the added
     variable does not precede the node in any of the orders.
     """
-    nodes, parents, log_share = sets.nodes[rows], sets.parents(rows), held.log_peak[rows]
+    nodes, parents, log_share = sets.nodes[rows], sets.parents(rows), shares.log_peak[rows]
     with np.errstate(divide="ignore"):
-        less = np.log(held.mean[rows]) - log_share
-    gain = weigher.changes(nodes, parents) + log_share[:, None]
+        less = np.log(shares.mean[rows]) - log_share
+    gain = weigher.weigh_changes(nodes, parents) + log_share[:, None]
     source, changed = np.nonzero(gain > -within)
     near = parents[source]
     near[np.arange(len(source)), changed] ^= True
@@ -298,7 +300,7 @@ def neighbours(
     known = {"sketch" if sketch else "exact": value}
     found = ParentSets.of(nodes[source], near, **known)
     # The shares are passed in place of weights, so that they are sorted with the sets.
-    fits = near[np.arange(len(near)), changed[ranked]] <= held.room[rows][source, changed[ranked]]
+    fits = near[np.arange(len(near)), changed[ranked]] <= shares.room[rows][source, changed[ranked]]
     mean = np.where(fits, share + less[source], np.nan)
     log_mean = ParentSets.of(nodes[source], near, exact=mean).exact
     log_mean = np.where(np.isnan(log_mean), -np.inf, log_mean)
@@ -306,15 +308,15 @@ def neighbours(
     return found.chosen(new), log_mean[new]
 
 
-def node_table(
+def build_node_table(
     parents: Bool[np.ndarray, "T m"],
     weights: Float[np.ndarray, " T"],
-    held: Shares,
+    shares: Shares,
     *,
     candidate_share: float,
     omitted_share: tuple[float, float],
     capacity: int,
-    every: Callable[[Int[np.ndarray, " k"]], Float[np.ndarray, " subsets"] | None],
+    weigh_all: Callable[[Int[np.ndarray, " k"]], Float[np.ndarray, " subsets"] | None],
 ) -> tuple[NodeTable, float]:
     """A node's table, and the mean share of the sets that it leaves out.
 
@@ -332,12 +334,12 @@ def node_table(
        need more than the first `MAX_TABULATED` candidates, those with the smallest shares are left
        out, up to ``omitted_share[0]``.
 
-    If `every` returns the weights of all subsets of the first `MAX_TABULATED` candidates, they are
-    all listed: chains cannot move through orders whose parent sets are unknown, and each of these
-    sets alone may have too small a share to be found.
+    If `weigh_all` returns the weights of all subsets of the first `MAX_TABULATED` candidates, all
+    of them are listed: chains cannot move through orders whose parent sets are unknown, and each
+    of these sets alone may have too small a share to be found.
     """
     used = parents.any(axis=0)
-    worth = np.exp(held.log_peak) @ parents
+    worth = np.exp(shares.log_peak) @ parents
     rank = np.select(
         [parents.all(axis=0), used], [np.inf, worth + 1e-9 * parents.sum(axis=0)], -1.0
     )
@@ -345,10 +347,10 @@ def node_table(
     place = np.zeros(parents.shape[1], dtype=np.int64)
     place[ranked] = np.arange(1, len(ranked) + 1)
     depth = (parents * place).max(axis=1)
-    beyond = held.mean.sum() - np.bincount(depth, held.mean, len(ranked) + 1).cumsum()
+    beyond = shares.mean.sum() - np.bincount(depth, shares.mean, len(ranked) + 1).cumsum()
     size = min(int((rank > candidate_share).sum()), int((beyond > omitted_share[0]).sum()))
     size = min(len(ranked), max(MIN_CANDIDATES, size))
-    each = (held.mean @ parents)[ranked[FEW_CANDIDATES:]].max(initial=0.0)
+    each = (shares.mean @ parents)[ranked[FEW_CANDIDATES:]].max(initial=0.0)
     if size > FEW_CANDIDATES:
         little = beyond[FEW_CANDIDATES] <= omitted_share[1] and each <= MAX_SHARE_PER_VARIABLE
         size = FEW_CANDIDATES if little else size
@@ -358,16 +360,19 @@ def node_table(
         kept = depth <= size
         # Every order allows the smallest set, so it is never left out.
         best = np.lexsort(
-            (-weights, -held.log_peak, parents.sum(axis=1) > parents.all(axis=0).sum())
+            (-weights, -shares.log_peak, parents.sum(axis=1) > parents.all(axis=0).sum())
         )
         kept[best[kept[best].cumsum() > capacity]] = False
         # Sums over listed sets are slow, so those with the smallest shares are left out.
-        least = np.argsort(np.where(depth > MAX_TABULATED, held.mean, np.inf), kind="stable")
-        lost = np.where(kept, 0.0, held.mean).sum() + np.where(kept, held.mean, 0.0)[least].cumsum()
+        least = np.argsort(np.where(depth > MAX_TABULATED, shares.mean, np.inf), kind="stable")
+        lost = (
+            np.where(kept, 0.0, shares.mean).sum()
+            + np.where(kept, shares.mean, 0.0)[least].cumsum()
+        )
         kept[least[(lost <= omitted_share[0]) & (depth[least] > MAX_TABULATED)]] = False
-    candidates, lost = ranked[:size], float(held.mean[~kept].sum())
+    candidates, lost = ranked[:size], float(shares.mean[~kept].sum())
     masks, weights = parents[kept][:, candidates] @ (1 << np.arange(size)), weights[kept]
-    complete = every(candidates[:MAX_TABULATED])
+    complete = weigh_all(candidates[:MAX_TABULATED])
     if complete is not None:
         others, known = masks >= len(complete), np.flatnonzero(complete > -np.inf)
         masks = np.concatenate([known, masks[others]])
@@ -375,9 +380,9 @@ def node_table(
     return NodeTable(candidates, masks, weights), lost
 
 
-def tables(
+def build_tables(
     sets: ParentSets,
-    held: Shares,
+    shares: Shares,
     weigher: Weigher,
     *,
     candidate_share: float,
@@ -389,21 +394,21 @@ def tables(
     weights = sets.weights
     for j in range(sets.m):
         rows = sets.of_node(j)
-        table, lost = node_table(
+        table, lost = build_node_table(
             sets.parents(rows),
             weights[rows],
-            Shares(held.log_peak[rows], held.mean[rows], held.room[rows]),
+            Shares(shares.log_peak[rows], shares.mean[rows], shares.room[rows]),
             candidate_share=candidate_share,
             omitted_share=omitted_share,
             capacity=capacity,
-            every=partial(weigher.every, j),
+            weigh_all=partial(weigher.weigh_all_subsets, j),
         )
         nodes.append(table)
         left_out.append(lost)
     return ScoreTables.of(nodes, weigher.prior), np.array(left_out)
 
 
-def all_tables(weigher: Weigher) -> ScoreTables | None:
+def tabulate_all_sets(weigher: Weigher) -> ScoreTables | None:
     """Tables of every parent set that the prior allows; None where they are too many to score."""
     prior = weigher.prior
     if not isinstance(weigher.scores, SubsetScores) or prior.allowed.sum(0).max() > MAX_TABULATED:
@@ -411,14 +416,14 @@ def all_tables(weigher: Weigher) -> ScoreTables | None:
     nodes = []
     for j in range(len(prior.names)):
         candidates = np.flatnonzero(prior.allowed[:, j])
-        weights = weigher.every(j, candidates)
+        weights = weigher.weigh_all_subsets(j, candidates)
         assert weights is not None
         masks = np.flatnonzero(weights > -np.inf)
         nodes.append(NodeTable(candidates, masks, weights[masks]))
     return ScoreTables.of(nodes, prior)
 
 
-def holds_all(tables: ScoreTables, prior: EdgePrior) -> bool:
+def holds_all_sets(tables: ScoreTables, prior: EdgePrior) -> bool:
     """Whether tables have every parent set that the prior allows."""
     sizes = np.array([len(node.masks) for node in tables.nodes], dtype=float)
     return bool((sizes == 2.0 ** prior.free.sum(axis=0)).all())

@@ -26,8 +26,16 @@ from svidag.run.convergence import Agreement
 from svidag.run.deadline import Deadline
 from svidag.run.streams import Stream, generator
 from svidag.samplers.order_chains import Schedule, run_chains
-from svidag.scores import ParentSets, ScoreTables, Shares, Weigher, evidence, neighbours, shares
-from svidag.scores import parent_sets as collections
+from svidag.scores import (
+    ParentSets,
+    ScoreTables,
+    Shares,
+    Weigher,
+    compute_shares,
+    score_neighbours,
+    sum_parent_sets,
+)
+from svidag.scores.parent_sets import build_tables
 from svidag.search.batched_search import search_in_batches
 from svidag.search.order_search import SearchResult, search_orders
 
@@ -36,16 +44,13 @@ COMPARABLE = 5.0
 
 SLOWDOWN = 3  # factor on the sweeps, if searches end with different weights
 MAX_SEARCH_WORK = 100_000  # sweeps times squared number of variables of a slower search
-SPARSE = 0.4  # limit of sparse graphs, from one parent per node (0) to three (1)
-LARGE = 2.0  # a share above exp(−LARGE) is large
+SPARSE = 0.4  # density up to which graphs are sparse: 0 is one parent per node, 1 is three
+LARGE_WITHIN = 2.0  # shares above exp(−LARGE_WITHIN) are large where additions are checked
 MANY_PARENTS = 4  # parents from which the approximation is not trusted
 HALVES = 2
-TRIAL = 0  # distinguishes the random streams of trial chains from those of the final chains
-SPACING = 1000  # stream numbers reserved for the searches of one half
-FIRST_POWER, SECOND_POWER = (
-    0.3,
-    0.5,
-)  # first powers of searches by the approximation and the mechanism
+TRIAL_CHAINS = 0  # distinguishes the random streams of trial chains from those of the final chains
+STREAMS_PER_HALF = 1000  # stream numbers reserved for the searches of one half
+SKETCH_POWER, MECHANISM_POWER = 0.3, 0.5  # first powers of searches by the sketch and the mechanism
 SEARCH_SHARE, GROWTH_SHARE = 0.3, 0.5  # shares of the time after which searches and growth end
 
 Report = Callable[[str, int, int | None], None]
@@ -194,8 +199,8 @@ class Grower:
 
     Attributes
     ----------
-    exactly
-        Weights by the mechanism.
+    mechanism
+        Weights by the mechanism itself.
     sketch
         Weights by its approximation, if there is one.
     blocks
@@ -208,7 +213,7 @@ class Grower:
         When to end.
     """
 
-    exactly: Weigher
+    mechanism: Weigher
     sketch: Weigher | None
     blocks: GaussianBlocks
     prior: EdgePrior
@@ -220,11 +225,11 @@ class Grower:
     @property
     def weigher(self) -> Weigher:
         """The approximation if there is one, else the mechanism."""
-        return self.exactly if self.sketch is None else self.sketch
+        return self.mechanism if self.sketch is None else self.sketch
 
     def search(self, halves: Sequence[int], searches: int, report: Report) -> list[Half]:
         """Run this many searches for each of the halves."""
-        numbers = [half * SPACING + k for half in halves for k in range(searches)]
+        numbers = [half * STREAMS_PER_HALF + k for half in halves for k in range(searches)]
         results = self._search_longer(numbers, report)
         if self.blocks.model is None:
             results = self._search_mechanism(numbers, results, report)
@@ -237,7 +242,7 @@ class Grower:
             unknown = np.full(len(everyone), np.nan)
             exact = np.concatenate([unknown, *(result.exact for result in own)])
             orders = np.stack([result.order for result in own])[:, None]
-            sets = self.scored(ParentSets.of(nodes, parents, exact=exact))
+            sets = self.score(ParentSets.of(nodes, parents, exact=exact))
             found.append(Half(half, sets, orders, orders[:, :0]))
         return found
 
@@ -283,10 +288,10 @@ class Grower:
         dense = float(np.clip((np.mean([result.density for result in results]) - 1) / 2, 0, 1))
         cheap, own = (round(dense * s) for s in self.settings.mechanism_sweeps)
         cheap, own = max(1, cheap), own if dense > SPARSE or self.sketch is None else 0
-        weigh, powers = (self.exactly.weigh,), (np.geomspace(FIRST_POWER, 1.0, cheap),)
+        weigh, powers = (self.mechanism.weigh,), (np.geomspace(SKETCH_POWER, 1.0, cheap),)
         if self.sketch is not None:
             weigh = (self.sketch.weigh, *weigh)
-            powers = (*powers, np.geomspace(SECOND_POWER, 1.0, own))
+            powers = (*powers, np.geomspace(MECHANISM_POWER, 1.0, own))
         total = sum(map(len, powers))
         return search_in_batches(
             weigh,
@@ -298,21 +303,21 @@ class Grower:
             report=lambda sweeps: report("searching with networks", sweeps, total),
         )
 
-    def scored(self, sets: ParentSets) -> ParentSets:
+    def score(self, sets: ParentSets) -> ParentSets:
         """The same sets with weights by the cheapest scores."""
         weights = self.weigher.weigh(sets.nodes, sets.parents())
         return replace(sets, **{"exact" if self.sketch is None else "sketch": weights})
 
-    def tables(
-        self, sets: ParentSets, held: Shares, *, trial: bool = False
+    def build_tables(
+        self, sets: ParentSets, shares: Shares, *, trial: bool = False
     ) -> tuple[ScoreTables, np.ndarray]:
         """Tables of a collection, and the share of the sets left out for each node."""
         s = self.settings
         omitted_share = s.trial_omitted_share if trial else s.omitted_share
-        return collections.tables(
+        return build_tables(
             sets,
-            held,
-            self.exactly,
+            shares,
+            self.mechanism,
             candidate_share=s.candidate_share,
             omitted_share=omitted_share,
             capacity=s.capacity,
@@ -330,31 +335,32 @@ class Grower:
         last = rounds[-1] if rounds else None
         return last is not None and last.power == 1.0 and last.share <= self.settings.stop_share
 
-    def advance_all(self, halves: Sequence[Half]) -> list[Half]:
+    def run_rounds(self, halves: Sequence[Half]) -> list[Half]:
         """Run one more round for each half that is not finished."""
 
         def next_of(half: Half) -> Half:
-            return half if self.finished(half) else self.advance(half)
+            return half if self.finished(half) else self.run_round(half)
 
         # Networks use all cores already, and their cache is not safe to share between threads.
         together = cores.usable() if self.blocks.model is not None else 1
         with ThreadPoolExecutor(together) as pool:
             return list(pool.map(next_of, halves))
 
-    def advance(self, half: Half) -> Half:
+    def run_round(self, half: Half) -> Half:
         """Run one more round of a half."""
         s, number = self.settings, len(half.rounds)
         power = s.powers[min(number, len(s.powers) - 1)]
         starts = half.orders[:, -1]
         schedule = replace(s.trial, power=power, chains=len(starts))
-        tables, _ = self.tables(half.sets, shares(half.sets, half.visited), trial=True)
+        shares = compute_shares(half.sets, half.visited)
+        tables, _ = self.build_tables(half.sets, shares, trial=True)
         drawn, flatter = (
             run_chains(
                 tables,
                 self.prior,
                 replace(schedule, power=p),
                 seed=self.seed,
-                parts=(TRIAL, half.number, number, turn),
+                parts=(TRIAL_CHAINS, half.number, number, turn),
                 starts=starts,
             ).orders
             for turn, p in enumerate((power, power * s.flatter))
@@ -368,18 +374,18 @@ class Grower:
     ) -> tuple[ParentSets, Round]:
         """Score the neighbours of the sets with a large share in these orders."""
         rng = generator(self.seed, Stream.NEARBY_ORDERS, half, len(sets))
-        drawn = self.with_nearby(sets, orders.reshape(-1, sets.m), rng)
-        held = shares(sets, drawn, least=self.settings.expand_within)
+        drawn = self.add_nearby_orders(sets, orders.reshape(-1, sets.m), rng)
+        shares = compute_shares(sets, drawn, least=self.settings.expand_within)
         refined, sketched = 0, 0.0
         if self.sketch is not None:
-            sets, refined, sketched = self._refine(sets, held)
+            sets, refined, sketched = self._refine(sets, shares)
             if refined:
-                held = shares(sets, drawn, least=self.settings.expand_within)
-        rows = np.flatnonzero((held.log_peak > -self.settings.expand_within) & ~sets.expanded)
-        new, share = neighbours(
+                shares = compute_shares(sets, drawn, least=self.settings.expand_within)
+        rows = np.flatnonzero((shares.log_peak > -self.settings.expand_within) & ~sets.expanded)
+        new, share = score_neighbours(
             sets,
             rows,
-            held,
+            shares,
             self.weigher,
             within=self.settings.add_within,
             sketch=self.sketch is not None,
@@ -389,27 +395,27 @@ class Grower:
         worst = float(np.bincount(new.nodes, np.exp(share), sets.m).max())
         sets = replace(sets, expanded=expanded).joined(new)
         if self.sketch is not None and power == 1.0:
-            held = shares(sets, drawn, least=self.settings.expand_within)
-            sets, checked, share = self._check_additions(sets, held)
+            shares = compute_shares(sets, drawn, least=self.settings.expand_within)
+            sets, checked, share = self._check_additions(sets, shares)
             refined, worst = refined + checked, max(worst, share)
         return sets, Round(half, power, len(new), refined, max(worst, sketched))
 
-    def _check_additions(self, sets: ParentSets, held: Shares) -> tuple[ParentSets, int, float]:
+    def _check_additions(self, sets: ParentSets, shares: Shares) -> tuple[ParentSets, int, float]:
         """Score by the mechanism every addition to large sets with a large share.
 
         With many parents, an approximation with few units may underrate an addition by tens of
         nats. Returns the collection, how many sets are new, and their share, for the worst node.
         """
         many = np.bitwise_count(sets.packed).sum(axis=1) >= MANY_PARENTS
-        rows = np.flatnonzero((held.log_peak > -LARGE) & many)
+        rows = np.flatnonzero((shares.log_peak > -LARGE_WITHIN) & many)
         nodes, parents = sets.nodes[rows], sets.parents(rows)
-        source, added = np.nonzero(held.room[rows] & ~parents & self.prior.free.T[nodes])
+        source, added = np.nonzero(shares.room[rows] & ~parents & self.prior.free.T[nodes])
         near = parents[source]
         near[np.arange(len(source)), added] = True
         found = ParentSets.of(nodes[source], near)
         known = sets.rows_of(found)
         found = found.chosen(np.flatnonzero((known < 0) | np.isnan(sets.exact[known])))
-        exact = self.exactly.weigh(found.nodes, found.parents())
+        exact = self.mechanism.weigh(found.nodes, found.parents())
         sketch = self.weigher.weigh(found.nodes, found.parents())
         best = np.full(sets.m, -np.inf)
         np.maximum.at(best, nodes, sets.weights[rows])
@@ -417,7 +423,7 @@ class Grower:
         found = replace(found, exact=exact, sketch=sketch)
         return sets.joined(found), len(found), float(share.max())
 
-    def with_nearby(
+    def add_nearby_orders(
         self, sets: ParentSets, orders: Int[np.ndarray, "S m"], rng: np.random.Generator
     ) -> Int[np.ndarray, "K m"]:
         """The orders, and nearby orders: one node moved, and not much lower evidence.
@@ -432,50 +438,56 @@ class Grower:
         rank = np.argsort(moved, axis=1)
         late = rank[:, :, None] > rank[:, None, :]
         moved = moved[~(late & self.prior.required).any(axis=(1, 2))]
-        weight = evidence(sets, moved).sum(axis=1) + order_prior(self.prior, moved)
-        usual = (evidence(sets, orders).sum(axis=1) + order_prior(self.prior, orders)).mean()
-        return np.concatenate([orders, moved[weight > usual - self.settings.add_within]])
+        usual = log_evidence(sets, self.prior, orders).mean()
+        near = log_evidence(sets, self.prior, moved) > usual - self.settings.add_within
+        return np.concatenate([orders, moved[near]])
 
-    def _refine(self, sets: ParentSets, held: Shares) -> tuple[ParentSets, int, float]:
+    def _refine(self, sets: ParentSets, shares: Shares) -> tuple[ParentSets, int, float]:
         """Score by the mechanism the sketched sets with a large share.
 
         Returns the collection, how many sets were scored, and the share of all sketched sets
         before, for the worst node.
         """
         open_rows = np.isnan(sets.exact)
-        share = float(np.bincount(sets.nodes[open_rows], held.mean[open_rows], sets.m).max())
+        share = float(np.bincount(sets.nodes[open_rows], shares.mean[open_rows], sets.m).max())
         if share <= self.settings.sketched_share:
             return sets, 0, share
-        ranked = np.lexsort((held.mean, sets.nodes))
-        left = np.cumsum(np.where(open_rows, held.mean, 0.0)[ranked])
+        ranked = np.lexsort((shares.mean, sets.nodes))
+        left = np.cumsum(np.where(open_rows, shares.mean, 0.0)[ranked])
         begins = np.searchsorted(sets.nodes[ranked], sets.nodes[ranked])
-        left -= (left - np.where(open_rows, held.mean, 0.0)[ranked])[begins]
+        left -= (left - np.where(open_rows, shares.mean, 0.0)[ranked])[begins]
         rest = np.empty(len(sets))
         rest[ranked] = left  # the share of this set and all sets of its node with smaller shares
-        wanted = (held.log_peak > -self.settings.refine_within) | (
+        wanted = (shares.log_peak > -self.settings.refine_within) | (
             rest > self.settings.sketched_share
         )
         rows = np.flatnonzero(open_rows & wanted)
         exact = sets.exact.copy()
-        exact[rows] = self.exactly.weigh(sets.nodes[rows], sets.parents(rows))
+        exact[rows] = self.mechanism.weigh(sets.nodes[rows], sets.parents(rows))
         return replace(sets, exact=exact), len(rows), share
 
 
-def order_prior(prior: EdgePrior, orders: Int[np.ndarray, "S m"]) -> Float[np.ndarray, " S"]:
-    """Σ log(1 − p_ij) over the open pairs that an order allows."""
+def log_evidence(
+    sets: ParentSets, prior: EdgePrior, orders: Int[np.ndarray, "S m"]
+) -> Float[np.ndarray, " S"]:
+    """log p(D | order) of each order, summed over the sets of a collection.
+
+    That is Σ_j F_j(U_j) + Σ log(1 − p_ij) over the open pairs that the order allows.
+    """
     absent = np.where(prior.free, np.log1p(-prior.marginal), 0.0)
     rank = np.argsort(orders, axis=1)
     before = rank[:, :, None] < rank[:, None, :]
-    return np.where(before, absent, 0.0).sum(axis=(1, 2))
+    log_prior = np.where(before, absent, 0.0).sum(axis=(1, 2))
+    return sum_parent_sets(sets, orders).sum(axis=1) + log_prior
 
 
-def missing_share(own: Half, other: ParentSets) -> float:
+def measure_missing_share(own: Half, other: ParentSets) -> float:
     """The mean share, given the orders of a half, of sets that another collection lacks.
 
     Returns the largest value over nodes.
     """
     both = own.sets.joined(other)
     known = other.rows_of(both) >= 0
-    part = evidence(both, own.drawn, among=known) - evidence(both, own.drawn)
+    part = sum_parent_sets(both, own.drawn, among=known) - sum_parent_sets(both, own.drawn)
     lacking = -np.expm1(part)
     return float(np.clip(lacking.mean(axis=0).max(), 0.0, 1.0))

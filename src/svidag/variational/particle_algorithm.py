@@ -165,8 +165,10 @@ class ParticleAlgorithm(CompiledAlgorithm[ParticleState]):
 
         `evidence` of an integrated mechanism is about the graphs that `draw` gives for the key.
         """
-        climb = self._gaussian if isinstance(state.orders, GaussianOrders) else self._stein
-        gradients = climb(state, key, evidence)
+        if isinstance(state.orders, GaussianOrders):
+            gradients = self._gaussian(state, state.orders, key, evidence)
+        else:
+            gradients = self._stein(state, state.orders, key, evidence)
         with jax.named_scope("optimiser"):
             state = self._follow(state, gradients)
         return state, StepInfo(gradients.estimate, state.rejected)
@@ -231,9 +233,10 @@ class ParticleAlgorithm(CompiledAlgorithm[ParticleState]):
         )
         return terms.total, (terms, edges)
 
-    def _stein(self, state: ParticleState, key: Array, evidence: Evidence | None) -> Gradients:
-        s, tau = self.settings, self._tau(state.count)
-        networks, r = state.networks, state.orders
+    def _stein(
+        self, state: ParticleState, r: Float[Array, "K m"], key: Array, evidence: Evidence | None
+    ) -> Gradients:
+        s, tau, networks = self.settings, self._tau(state.count), state.networks
 
         def relaxed(r):
             relaxation = relax(r, tau, s.sinkhorn)
@@ -265,9 +268,10 @@ class ParticleAlgorithm(CompiledAlgorithm[ParticleState]):
         )
         return Gradients(jax.tree.map(jnp.negative, gradient[0]), -move.direction, estimate)
 
-    def _gaussian(self, state: ParticleState, key: Array, evidence: Evidence | None) -> Gradients:
-        s, tau = self.settings, self._tau(state.count)
-        networks, orders = state.networks, state.orders
+    def _gaussian(
+        self, state: ParticleState, orders: GaussianOrders, key: Array, evidence: Evidence | None
+    ) -> Gradients:
+        s, tau, networks = self.settings, self._tau(state.count), state.networks
         key_orders, key_bound = noise.split(key, 2)
 
         def objective(networks, orders):

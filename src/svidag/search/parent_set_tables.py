@@ -11,13 +11,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Int
 
 from svidag.graph.extension import draw_linear_extensions
 from svidag.run.streams import Stream, generator
 from svidag.samplers.order_chains import OrderChains
-from svidag.scores import ParentSets, ScoreTables, evidence, shares
-from svidag.scores import parent_sets as collections
+from svidag.scores import ParentSets, ScoreTables, compute_shares
+from svidag.scores.parent_sets import holds_all_sets, tabulate_all_sets
 from svidag.search.growth import (
     COMPARABLE,
     HALVES,
@@ -25,8 +25,8 @@ from svidag.search.growth import (
     Half,
     Report,
     Round,
-    missing_share,
-    order_prior,
+    log_evidence,
+    measure_missing_share,
 )
 
 CHECKED_ORDERS = 100
@@ -39,8 +39,8 @@ class ParentSetTables:
 
     Attributes
     ----------
-    tables
-        The tables.
+    scores
+        The weights of the parent sets, by node.
     sets
         All scored parent sets, from which the tables were made.
     starts
@@ -63,7 +63,7 @@ class ParentSetTables:
         Searches after the chains.
     """
 
-    tables: ScoreTables
+    scores: ScoreTables
     sets: ParentSets
     starts: Int[np.ndarray, "K m"]
     rounds: tuple[Round, ...]
@@ -96,7 +96,7 @@ def grow_halves(
     if resumed is None:
         keep(halves)
     while not all(map(grower.finished, halves)):
-        halves = grower.advance_all(halves)
+        halves = grower.run_rounds(halves)
         report("looking for parents", sum(len(half.sets) for half in halves), None)
         keep(halves)
     return halves
@@ -104,15 +104,14 @@ def grow_halves(
 
 def join_halves(grower: Grower, halves: list[Half]) -> ParentSetTables:
     """Join the collections of both halves into tables, and measure what each half had missed."""
-    lacking = tuple(
-        missing_share(own, other.sets) for own, other in zip(halves, reversed(halves), strict=True)
-    )
+    pairs = zip(halves, reversed(halves), strict=True)
+    lacking = tuple(measure_missing_share(own, other.sets) for own, other in pairs)
     sets = halves[0].sets.joined(halves[1].sets)
-    weights = [_log_evidence(grower, sets, half).mean() for half in halves]
+    weights = [log_evidence(sets, grower.prior, half.drawn).mean() for half in halves]
     drawn = np.concatenate([half.visited for half in halves])
-    tables, left_out = grower.tables(sets, shares(sets, drawn))
+    scores, left_out = grower.build_tables(sets, compute_shares(sets, drawn))
     return ParentSetTables(
-        tables,
+        scores,
         sets,
         np.concatenate([half.orders[:, -1] for half in halves]),
         tuple(done for half in halves for done in half.rounds),
@@ -129,16 +128,16 @@ def list_all_sets(grower: Grower, report: Report) -> ParentSetTables | None:
     Chains begin at a good order from each half and, so that their agreement means more, at a
     random one.
     """
-    tables = collections.all_tables(grower.exactly)
-    if tables is None:
+    scores = tabulate_all_sets(grower.mechanism)
+    if scores is None:
         return None
     halves = grower.search(range(HALVES), grower.settings.searches, report)
-    weights = [tables.log_evidence(half.drawn).max() for half in halves]
+    weights = [scores.log_evidence(half.drawn).max() for half in halves]
     rng = generator(grower.seed, Stream.CHAIN_STARTS, HALVES)
     random = draw_linear_extensions(grower.prior.required, HALVES, rng)
     starts = [(half.orders[:, -1], random[[k]]) for k, half in enumerate(halves)]
     return ParentSetTables(
-        tables,
+        scores,
         halves[0].sets.joined(halves[1].sets),
         np.concatenate([order for pair in starts for order in pair]),
         rounds=(),
@@ -162,7 +161,7 @@ def search_outside_tables(
 
     Tables that hold every parent set lack none; there only the order of the fresh search counts.
     """
-    if collections.holds_all(present.tables, grower.prior):
+    if holds_all_sets(present.scores, grower.prior):
         return _search_better_orders(grower, present, chains, report)
     step = max(1, chains.orders.shape[0] * chains.length // CHECKED_ORDERS)
     sets, done = grower.extend(
@@ -170,11 +169,11 @@ def search_outside_tables(
     )
     [fresh] = grower.search([HALVES + present.fresh_searches], 1, report)
     while not grower.finished(fresh) and len(fresh.rounds) <= len(grower.settings.powers):
-        fresh = grower.advance(fresh)
+        fresh = grower.run_round(fresh)
         report("searching once more", len(fresh.sets), None)
     both = sets.joined(fresh.sets)
-    gap = float(chains.log_evidence.mean() - _log_evidence(grower, both, fresh).mean())
-    lacking = missing_share(fresh, present.sets) if gap < COMPARABLE else 0.0
+    gap = float(chains.log_evidence.mean() - log_evidence(both, grower.prior, fresh.drawn).mean())
+    lacking = measure_missing_share(fresh, present.sets) if gap < COMPARABLE else 0.0
     allowed = grower.settings.missing_share
     again = done.share > allowed or lacking > allowed or gap < -COMPARABLE
     checked = replace(
@@ -188,11 +187,11 @@ def search_outside_tables(
     if not again:
         return checked, None
     drawn = np.concatenate([chains.orders.reshape(-1, both.m)[::step], fresh.visited])
-    tables, left_out = grower.tables(both, shares(both, drawn))
+    scores, left_out = grower.build_tables(both, compute_shares(both, drawn))
     started = np.repeat(fresh.orders[:, -1], len(chains.orders), axis=0)
     starts = np.concatenate([chains.replicas[:, -1], started])
     lost = float(left_out.max())
-    grown = replace(checked, tables=tables, sets=both, starts=starts, left_out=lost)
+    grown = replace(checked, scores=scores, sets=both, starts=starts, left_out=lost)
     return checked, replace(grown, growth_ended=present.growth_ended)
 
 
@@ -201,7 +200,7 @@ def _search_better_orders(
 ) -> tuple[ParentSetTables, ParentSetTables | None]:
     """Compare the best order of a fresh search with the best that the chains kept."""
     [fresh] = grower.search([HALVES + present.fresh_searches], 1, report)
-    best = present.tables.log_evidence(fresh.drawn).max()
+    best = present.scores.log_evidence(fresh.drawn).max()
     gap = float(chains.log_evidence.max() - best)
     checked = replace(
         present,
@@ -213,11 +212,6 @@ def _search_better_orders(
         return checked, None
     started = np.repeat(fresh.orders[:, -1], len(chains.orders), axis=0)
     return checked, replace(checked, starts=np.concatenate([chains.replicas[:, -1], started]))
-
-
-def _log_evidence(grower: Grower, sets: ParentSets, half: Half) -> Float[np.ndarray, " K"]:
-    """log p(D | order) of the orders of a half, summed over the sets of a collection."""
-    return evidence(sets, half.drawn).sum(axis=1) + order_prior(grower.prior, half.drawn)
 
 
 def chain_starts(starts: Int[np.ndarray, "K m"], chains: int) -> Int[np.ndarray, "chains m"]:

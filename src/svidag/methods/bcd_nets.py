@@ -1,0 +1,160 @@
+"""`bcd-nets`: weights of a linear model and an order given these, by variational inference."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from jaxtyping import Float
+
+from svidag.methods.base import Method, MethodResult, Run, Support
+from svidag.methods.gradient_diagnostics import (
+    GradientDiagnostics,
+    judge_bound,
+    judge_rejected,
+    latest,
+)
+from svidag.posterior import DrawnGraphs, GraphDistribution
+from svidag.posterior.diagnostics import Level, Reason, diagnostic
+from svidag.posterior.distributions import MagnitudeGraphs
+from svidag.problem import Problem
+from svidag.run import streams
+from svidag.run.streams import Stream
+from svidag.variational.bcd_settings import BCDSettings
+
+if TYPE_CHECKING:
+    from svidag.run.loop import Outcome
+    from svidag.variational.bcd import BCDState, Moments
+
+SHOWN = {"bound": "ELBO", "edges": "edges"}
+"""Diagnostics of a step that progress shows, and what it calls them."""
+
+LOOSE = 0.05
+"""Row error of relaxed orders, in nine steps of ten, above which their derivative is doubtful."""
+
+
+@dataclass(frozen=True, eq=False)
+class BCDDiagnostics(GradientDiagnostics):
+    """What BCD Nets report."""
+
+    horseshoe_scale: float = diagnostic("Scale of the prior on weights")
+    temperature: float = diagnostic("Temperature of the order at the end")
+    edges: float = diagnostic("Arrows of a draw, on average")
+    row_error: float = diagnostic("Row error of relaxed orders, exceeded in a tenth of the steps")
+    poles: int = diagnostic("Weights of all steps kept from the pole of their prior")
+
+
+@dataclass(frozen=True)
+class BCDNets(BCDSettings, Method):
+    """A Gaussian over weights and noise, a network over orders given these (BCD Nets).
+
+    Examples
+    --------
+    >>> import svidag
+    >>> svidag.methods.BCDNets(step_draws=256).threshold
+    0.3
+    """
+
+    name: ClassVar[str] = "bcd-nets"
+    summary: ClassVar[str] = "BCD Nets: weights of a linear model, and an order given these."
+    support: ClassVar[Support] = Support(
+        mechanisms=("linear",), beliefs=False, hard_knowledge=False
+    )
+    trial: ClassVar[Mapping[str, Any]] = MappingProxyType(
+        {
+            "iterations": 300,
+            "step_draws": 16,
+            "learning_rate": 0.02,
+            "hidden": (16,),
+            "draws": 500,
+        }
+    )
+
+    def run(self, problem: Problem, run: Run) -> MethodResult:
+        """Follow the bound and draw."""
+        from svidag.run import loop
+        from svidag.variational import bcd
+
+        algorithm = bcd.BCDNets(_moments(problem), self)
+
+        def report(done: int, trace: loop.Trace) -> None:
+            run.report("following the bound", done, self.iterations, latest(trace, SHOWN))
+
+        outcome = loop.run(
+            algorithm,
+            loop.Keys.of_seed(run.seed),
+            loop.Schedule(self.iterations, self.chunk),
+            report=report,
+            keep=lambda snapshot: run.checkpoint.keep("steps", snapshot),
+            resume=run.resumed("steps"),
+            expired=run.deadline.passed,
+        )
+        tau = algorithm.temperature(outcome.steps)
+        key = streams.key(run.seed, Stream.GUIDE_DRAWS)
+        weights = bcd.draw_weights(outcome.state.guide, key, tau, self.draws, problem.data.m)
+        details = _details(outcome, algorithm.scale, tau, np.abs(weights) > self.threshold)
+        return MethodResult(
+            self._graphs(weights),
+            None,
+            run.mechanism,
+            outcome.status,
+            tuple(_judge(details)),
+            details,
+        )
+
+    def identity(self) -> dict[str, Any]:
+        """The settings; chunks change no number."""
+        return {name: value for name, value in self.values().items() if name != "chunk"}
+
+    def _graphs(self, weights: Float[np.ndarray, "S m m"]) -> GraphDistribution:
+        if self.edges == "normalised":
+            return MagnitudeGraphs.of(weights)
+        graphs = (np.abs(weights) > self.threshold).astype(np.uint8)
+        return DrawnGraphs(graphs, np.full(len(graphs), 1 / len(graphs)))
+
+
+def _moments(problem: Problem) -> Moments:
+    import jax
+
+    from svidag.mechanisms.moments import second_moments
+    from svidag.variational.bcd import Moments
+
+    values, observed = problem.data.values, ~problem.data.intervened
+    N = len(values)
+    second = second_moments(values, observed) / N
+    arrays = (second.astype(np.float32), observed.sum(axis=0).astype(np.float32))
+    return Moments(*jax.device_put(arrays), N)
+
+
+def _details(
+    outcome: Outcome[BCDState], scale: float, tau: float, graphs: np.ndarray
+) -> BCDDiagnostics:
+    trace = outcome.trace
+    errors = trace.get("row_error", np.zeros(0))
+    return BCDDiagnostics(
+        **GradientDiagnostics.of(outcome),
+        horseshoe_scale=scale,
+        temperature=tau,
+        edges=float(graphs.sum(axis=(1, 2)).mean()),
+        row_error=float(np.quantile(errors, 0.9)) if len(errors) else float("nan"),
+        poles=int(trace.get("poles", np.zeros(0)).sum()),
+    )
+
+
+def _judge(found: BCDDiagnostics) -> Iterator[Reason]:
+    yield Reason(
+        Level.CAREFUL,
+        "A variational approximation (BCD Nets): the run does not show how far it is from the "
+        "posterior. The methods 'order-mcmc' and 'exact' do.",
+    )
+    yield from judge_rejected(found)
+    yield judge_bound(np.asarray(found.trace.get("bound", np.zeros(0)), dtype=float))
+    if found.row_error > LOOSE:
+        yield Reason(
+            Level.CAREFUL,
+            f"Rows of relaxed orders were off by {found.row_error:.2f} and more in a tenth of the "
+            "steps: derivatives with respect to the order are rough. A higher temperature helps.",
+        )

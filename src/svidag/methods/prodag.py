@@ -1,0 +1,201 @@
+"""`prodag`: a Gaussian over weighted graphs, projected onto acyclic ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from svidag.methods.base import Method, MethodResult, Run, Support
+from svidag.methods.gradient_diagnostics import (
+    GradientDiagnostics,
+    judge_bound,
+    judge_rejected,
+    latest,
+)
+from svidag.posterior import DrawnGraphs, GraphDistribution
+from svidag.posterior.diagnostics import Level, Reason, diagnostic
+from svidag.posterior.distributions import MagnitudeGraphs
+from svidag.problem import Problem
+from svidag.run import streams
+from svidag.run.status import Status
+from svidag.run.streams import Stream
+from svidag.variational.prodag_settings import ProDAGSettings
+
+if TYPE_CHECKING:
+    from svidag.run.loop import Outcome
+    from svidag.variational.prodag import ProDAGState, ProjectedDraws
+
+SHOWN = {"bound": "ELBO", "edges": "edges"}
+"""Diagnostics of a step that progress shows, and what it calls them."""
+
+NETWORK_DRAWS = 100  # draws whose networks predict held-out rows; of linear ones all do
+
+
+@dataclass(frozen=True, eq=False)
+class ProDAGDiagnostics(GradientDiagnostics):
+    """What ProDAG reports."""
+
+    radius: float | None = diagnostic("Radius of the ℓ1 ball")
+    edges: float = diagnostic("Arrows of a draw, on average")
+    cyclic_share: float = diagnostic("Share of draws whose last cycles had to be broken")
+    empty_draws: int = diagnostic("Draws in all steps without any arrow")
+    zero_strengths: int = diagnostic("Pairs of strength zero in draws of all steps")
+    guarded: int = diagnostic("Steps of projections shortened at a singular matrix")
+
+
+@dataclass(frozen=True)
+class ProDAG(ProDAGSettings, Method):
+    """A variational posterior over weighted graphs, made acyclic by projection (ProDAG).
+
+    Examples
+    --------
+    >>> import svidag
+    >>> svidag.methods.ProDAG(radius=None).step_draws
+    100
+    """
+
+    name: ClassVar[str] = "prodag"
+    summary: ClassVar[str] = "ProDAG: weighted graphs, projected onto those without cycles."
+    support: ClassVar[Support] = Support(mechanisms=("linear", "mlp"), beliefs=False)
+    trial: ClassVar[Mapping[str, Any]] = MappingProxyType({"iterations": 150, "draws": 500})
+
+    def run(self, problem: Problem, run: Run) -> MethodResult:
+        """Follow the bound, choose the radius by rows that were held out, and draw."""
+        from svidag.run import loop
+        from svidag.variational import prodag
+
+        values, observed = problem.data.values, ~problem.data.intervened
+        train = self._training_rows(len(values), run.seed)
+        algorithm = prodag.ProDAG(
+            prodag.Evidence.of(values[train], observed[train]),
+            problem.prior.allowed,
+            problem.prior.required,
+            run.mechanism,
+            self,
+        )
+
+        def report(done: int, trace: loop.Trace) -> None:
+            run.report("following the bound", done, self.iterations, latest(trace, SHOWN))
+
+        outcome = loop.run(
+            algorithm,
+            loop.Keys.of_seed(run.seed),
+            loop.Schedule(self.iterations, self.chunk, stop=_stopped),
+            report=report,
+            keep=lambda snapshot: run.checkpoint.keep("steps", snapshot),
+            resume=run.resumed("steps"),
+            expired=run.deadline.passed,
+        )
+        radius = algorithm.radius
+        if self.radius == "held-out":
+            held_out = prodag.Evidence.of(values[~train], observed[~train])
+            radius = _choose_radius(self._draw(algorithm, outcome, run, "choice"), held_out, self)
+        drawn = self._draw(algorithm, outcome, run, "final")
+        strengths = drawn.strengths(radius)
+        details = _details(outcome, drawn, strengths, radius)
+        return MethodResult(
+            self._graphs(strengths, problem.prior.required),
+            None,
+            run.mechanism,
+            outcome.status,
+            tuple(_judge(details, outcome.status)),
+            details,
+        )
+
+    def identity(self) -> dict[str, Any]:
+        """The settings; chunks change no number."""
+        return {name: value for name, value in self.values().items() if name != "chunk"}
+
+    def _training_rows(self, rows: int, seed: int) -> Bool[np.ndarray, " N"]:
+        train = np.ones(rows, dtype=bool)
+        if self.radius == "held-out":
+            count = max(1, int(self.held_out * rows))
+            rng = streams.generator(seed, Stream.HELD_OUT_ROWS)
+            train[rng.choice(rows, size=count, replace=False)] = False
+        return train
+
+    def _draw(
+        self, algorithm: Any, outcome: Outcome[ProDAGState], run: Run, purpose: str
+    ) -> ProjectedDraws:
+        from svidag.variational.prodag import draw_projected
+
+        stream = Stream.RADIUS_DRAWS if purpose == "choice" else Stream.GUIDE_DRAWS
+        run.report("projecting draws", 0, None)
+        return draw_projected(
+            outcome.state.guide,
+            algorithm.allowed,
+            algorithm.required,
+            self.path(run.mechanism, final=True),
+            streams.key(run.seed, stream),
+            self.draws,
+        )
+
+    def _graphs(
+        self, strengths: Float[np.ndarray, "S m m"], required: Bool[np.ndarray, "m m"]
+    ) -> GraphDistribution:
+        if self.edges == "normalised":
+            return MagnitudeGraphs.of(strengths)
+        graphs = ((strengths > 0) | required).astype(np.uint8)
+        return DrawnGraphs(graphs, np.full(len(graphs), 1 / len(graphs)))
+
+
+def _stopped(trace: Mapping[str, np.ndarray]) -> bool:
+    return bool(trace["stopped"][-1])
+
+
+def _choose_radius(drawn: ProjectedDraws, held_out: Any, settings: ProDAGSettings) -> float:
+    """The radius of the lowest error of held-out rows, up to the mean ℓ1 norm without a ball."""
+    largest = float(drawn.strengths(float("inf")).sum(axis=(1, 2)).mean())
+    radii = np.linspace(0.0, largest, settings.radii)
+    linear = len(drawn.weights.weights) == 1
+    most = len(drawn.support.kept) if linear else NETWORK_DRAWS
+    errors = [drawn.error(held_out, float(radius), most) for radius in radii]
+    return float(radii[int(np.argmin(errors))])
+
+
+def _details(
+    outcome: Outcome[ProDAGState],
+    drawn: ProjectedDraws,
+    strengths: Float[np.ndarray, "S m m"],
+    radius: float,
+) -> ProDAGDiagnostics:
+    trace = outcome.trace
+    taken = trace.get("stopped", np.zeros(0)) == 0
+    total = {
+        name: int(trace.get(name, np.zeros(0)).sum())
+        for name in ("empty", "zero_strengths", "guarded")
+    }
+    common = GradientDiagnostics.of(outcome)
+    kept = {k: np.asarray(v, float)[taken] for k, v in trace.items() if k != "stopped"}
+    return ProDAGDiagnostics(
+        **common | {"steps": int(taken.sum()), "trace": kept},
+        radius=radius if np.isfinite(radius) else None,
+        edges=float((strengths > 0).sum(axis=(1, 2)).mean()),
+        cyclic_share=float((drawn.support.broken > 0).mean()),
+        empty_draws=total["empty"],
+        zero_strengths=total["zero_strengths"],
+        guarded=total["guarded"],
+    )
+
+
+def _judge(found: ProDAGDiagnostics, status: Status) -> Iterator[Reason]:
+    yield Reason(
+        Level.CAREFUL,
+        "A variational approximation (ProDAG): the run does not show how far it is from the "
+        "posterior. The methods 'order-mcmc' and 'exact' do.",
+    )
+    yield from judge_rejected(found)
+    if found.radius == 0:
+        yield Reason(
+            Level.NOT,
+            "Held-out rows are predicted best without any arrow: every draw is the empty graph.",
+        )
+    if status is Status.CONVERGED:
+        yield Reason(Level.TRUST, "The bound (ELBO) had stopped rising.")
+    else:
+        yield judge_bound(np.asarray(found.trace.get("bound", np.zeros(0)), dtype=float))
