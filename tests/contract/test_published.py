@@ -109,6 +109,12 @@ def test_same_seed_same_draws_whatever_the_chunk(published):
     assert (other.sample(100, seed=3) != published.sample(100, seed=3)).any()
 
 
+def test_the_published_corner_is_the_algorithm_that_stood_alone(published):
+    """The first bounds of the version that had settings and code of its own."""
+    before = [-686.57007, -705.2416, -706.9067, -677.4209, -686.702, -687.0383]
+    np.testing.assert_allclose(published.diagnostics.details.trace["bound"][:6], before, rtol=1e-4)
+
+
 def test_layers_may_be_lists(published):
     listed = fit(rows(), prior=KNOWLEDGE, **{**TINY, "hidden": [8], "hyper": [4]})
     assert listed.edge_probabilities().equals(published.edge_probabilities())
