@@ -92,8 +92,13 @@ class NodeTraining(HostAlgorithm[TrainingState]):
         possible = possible_edges(self._training_orders(state.replicas, rng), allowed)
         guides, scored = self._trainer.step(state.guides, key, possible)
         collection.add_draws(possible, scored)
-        # Moves ask about orders near by, and cannot go where no parent set is known.
-        nearby = nearby_orders(state.replicas[:, -1], self.prior, rng)
+        # Moves ask about orders near by, and cannot go where no parent set is known: at any level,
+        # or flatter replicas could not lead from one mode to another.
+        level = rng.integers(self._levels, size=s.chains)
+        replicas = np.concatenate(
+            [state.replicas[:, -1], state.replicas[np.arange(s.chains), level]]
+        )
+        nearby = nearby_orders(replicas, self.prior, rng)
         kept = collection.freeze()
         collection.explore(kept, possible_edges(nearby, allowed), self.scores, rng)
         replicas = kept.walk(
