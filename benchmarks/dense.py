@@ -2,7 +2,8 @@
 
 For each cell, fresh graphs: seconds, expected SHD (of equivalence classes if linear), and the mean
 log posterior of draws minus that of the true graph, in nats; beside it the best of the draws. Draws
-from a posterior lie below its best graph on average, the more the wider it is.
+from a posterior lie below its best graph on average, the more the wider it is: those of the exact
+posterior with 18 variables by about 2.0, and that grows in proportion to the number of variables.
 """
 
 import sys
@@ -16,6 +17,7 @@ from svidag.mechanisms.linear import LinearGaussian
 from svidag.mechanisms.wide import WideNetwork
 
 CELLS = (
+    ("linear", 18, 54),  # summed exactly: what the posterior itself gives
     ("linear", 25, 60),
     ("linear", 25, 75),
     ("linear", 50, 150),

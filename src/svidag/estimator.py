@@ -19,8 +19,8 @@ class SVIDAG(BaseEstimator):
 
     Parameters
     ----------
-    method, mechanism, prior, transforms, standardise, graph_weights, coarsen, bags, bag_rows,
-    minutes, workers, seed
+    method, mechanism, prior, kinds, transforms, standardise, graph_weights, coarsen, bags,
+    bag_rows, minutes, workers, seed
         As in :func:`svidag.fit`.
     progress, checkpoint
         As in :func:`svidag.fit`; progress is silent unless asked for. Settings are those of the
@@ -50,6 +50,7 @@ class SVIDAG(BaseEstimator):
         method: Any = "order-mcmc",
         mechanism: Any = "auto",
         prior: Any = None,
+        kinds: Any = None,
         transforms: Any = None,
         standardise: Any = True,
         graph_weights: Any = "order",
@@ -65,6 +66,7 @@ class SVIDAG(BaseEstimator):
         self.method = method
         self.mechanism = mechanism
         self.prior = prior
+        self.kinds = kinds
         self.transforms = transforms
         self.standardise = standardise
         self.graph_weights = graph_weights

@@ -14,6 +14,7 @@ import pytest
 
 from svidag.methods import METHODS
 from svidag.methods.bcd_nets import BCDDiagnostics
+from svidag.methods.dds import DDSDiagnostics
 from svidag.methods.dibs import DiBSDiagnostics
 from svidag.methods.gradient_diagnostics import GradientDiagnostics
 from svidag.methods.prodag import ProDAGDiagnostics
@@ -31,6 +32,7 @@ DETAILS = {
     "svi-dag": GuideDiagnostics,
     "svi-dag-published": GradientDiagnostics,
     "dibs": DiBSDiagnostics,
+    "dds": DDSDiagnostics,
     "prodag": ProDAGDiagnostics,
     "bcd-nets": BCDDiagnostics,
 }

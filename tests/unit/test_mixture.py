@@ -9,6 +9,7 @@ from svidag.data.resampling import apportion, resample, split_groups
 from svidag.graph import are_dags
 from svidag.posterior import DrawnGraphs
 from svidag.posterior.mixture import MixtureGraphs, MixtureParameters
+from svidag.posterior.sensitivity import Sensitivity
 
 pytestmark = pytest.mark.slow  # runs whole fits
 
@@ -171,3 +172,16 @@ def test_a_column_of_groups_is_no_variable(tmp_path):
     assert split_groups(dataset, "g", None)[0].names == tuple(EXAMPLE.data)
     with pytest.raises(ValueError, match="without a label"):
         split_groups(pd.DataFrame({"a": [1.0], "g": [None]}), "g", None)
+
+
+@pytest.mark.parametrize(("flips", "doubtful"), [(0, False), (1, False), (2, True)])
+def test_one_sure_arrow_in_twenty_may_flip(flips, doubtful):
+    m = 8
+    fit = np.triu(np.full((m, m), 0.99), 1)  # 28 sure arrows
+    probe = fit.copy()
+    probe[0, 1 : 1 + flips] = 0.0
+    names = tuple("abcdefgh")
+    found = Sensitivity(names, fit, ("margins",), ("rank-Gaussian margins",), probe[None])
+    assert found.sure == 28
+    assert found.flipped.sum() == flips
+    assert found.doubtful is doubtful

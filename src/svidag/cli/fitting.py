@@ -41,6 +41,14 @@ Transform = Annotated[
         "for more."
     ),
 ]
+KindOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--kind",
+        help="What a column is: COLUMN=continuous, binary, categorical, ordinal or count; repeat "
+        "for more. By default dtype and values say it.",
+    ),
+]
 
 
 def check(
@@ -49,6 +57,7 @@ def check(
     interventions: Interventions = None,
     drop: Drop = None,
     transform: Transform = None,
+    kind: KindOption = None,
 ) -> None:
     """Read a table and its knowledge file and say what is wrong with them, without fitting."""
     request = Request(
@@ -58,7 +67,7 @@ def check(
         tuple(drop or ()),
     )
     with explain_errors():
-        request = dataclasses.replace(request, transform=_transform(transform))
+        request = dataclasses.replace(request, transform=_transform(transform), kinds=_kinds(kind))
         table = request.dataset()
         findings = table.audit()
         prior = request.prior()
@@ -66,6 +75,8 @@ def check(
             prior.bind(table.names)
         listed = ", ".join(map(repr, table.names))
         write_line(f"{table.n_rows} rows, {table.m} variables: {listed}")
+        for line in _kind_lines(table):
+            write_line(line)
         for finding in findings:
             write_note(f"note: {finding.message}")
         write_line("No problem was found: the table can be fitted.")
@@ -86,11 +97,16 @@ def fit(
     interventions: Interventions = None,
     drop: Drop = None,
     transform: Transform = None,
+    kind: KindOption = None,
     method: Annotated[
         str, typer.Option(help="How the posterior is found; `svidag methods` lists them.")
     ] = "order-mcmc",
     mechanism: Annotated[
-        str, typer.Option(help="linear, nonlinear, flexible, or auto: decided by evidence.")
+        str,
+        typer.Option(
+            help="linear, nonlinear, flexible, or auto: decided by evidence; discrete or mixed for "
+            "tables with discrete columns, which auto means there."
+        ),
     ] = "auto",
     graph_weights: Annotated[
         str, typer.Option(help="order: the paper's model; structure: each graph counts once.")
@@ -155,6 +171,7 @@ def fit(
     with explain_errors():
         asked["bags"] = _bags(bags)
         asked["transform"] = _transform(transform)
+        asked["kinds"] = _kinds(kind)
         asked["settings"] = dict(_setting(text) for text in setting or ())
         if data.is_dir():
             run, request = _resumed_run(data, directory, asked)
@@ -292,6 +309,36 @@ def _transform(texts: list[str] | None) -> str | dict[str, str] | None:
             )
         named[column] = name
     return named
+
+
+def _kinds(texts: list[str] | None) -> dict[str, str] | None:
+    """Kinds by column; a name may hold an equals sign."""
+    named = {}
+    for text in texts or ():
+        column, equals, name = text.rpartition("=")
+        if not equals or not column:
+            raise ValueError(
+                f"--kind takes COLUMN=KIND, for instance --kind stage=ordinal; got {text!r}"
+            )
+        named[column] = name
+    return named or None
+
+
+def _kind_lines(table: Any) -> list[str]:
+    """Every column that is not continuous, with its levels."""
+    from svidag.data.kinds import listing_levels
+
+    lines = []
+    for name, kind, levels in zip(table.names, table.kinds, table.levels, strict=True):
+        if levels:
+            lines.append(f"  {name!r} is {kind}: {listing_levels(levels)}")
+        elif kind != "continuous":
+            lines.append(f"  {name!r} is a {kind}")
+    if lines:
+        others = table.m - len(lines)
+        lines = ["Kinds of columns (--kind COLUMN=KIND says otherwise):", *lines]
+        lines += [f"  {others} other columns are continuous"] if others else []
+    return lines
 
 
 def _absolute(path: Path) -> str:

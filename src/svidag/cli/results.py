@@ -78,8 +78,15 @@ def effect(
         ),
     ] = None,
     at: Annotated[
-        float | None,
-        typer.Option(help="The value of the cause before the change; by default its mean."),
+        str | None,
+        typer.Option(
+            help="The value of the cause before the change; by default its mean, or the most "
+            "frequent value of a discrete column."
+        ),
+    ] = None,
+    to: Annotated[str | None, typer.Option(help="The value of the cause after the change.")] = None,
+    value: Annotated[
+        str | None, typer.Option(help="The value of a discrete effect whose probability is meant.")
     ] = None,
     holding: Annotated[
         list[str] | None,
@@ -92,11 +99,19 @@ def effect(
     from svidag.effects import usual_change
 
     with explain_errors():
-        held = dict(_held(text) for text in holding or ())
         posterior = RunDirectory(run).load()
+        held = dict(_held(posterior, text) for text in holding or ())
         if change is None:
-            change = usual_change(posterior, cause)
-        found = posterior.effect(cause, effect, change=change, at=at, holding=held)
+            change = 1.0 if to is not None else usual_change(posterior, cause)
+        found = posterior.effect(
+            cause,
+            effect,
+            change=change,
+            at=_value(posterior, cause, at),
+            to=_value(posterior, cause, to),
+            value=_value(posterior, effect, value),
+            holding=held,
+        )
         if as_json:
             typer.echo(json.dumps(found.to_dict()))
             return
@@ -194,13 +209,35 @@ def _values(text: str) -> tuple[str, list[float]]:
         ) from None
 
 
-def _held(text: str) -> tuple[str, float]:
+def _held(posterior: Any, text: str) -> tuple[str, Any]:
     """Read name=value; the name may contain an equals sign."""
     name, _, value = text.rpartition("=")
-    try:
-        return name, float(value)
-    except ValueError:
+    found = _value(posterior, name, value)
+    if isinstance(found, str) and found == value and not _is_level(posterior, name, found):
         raise ValueError(
             f"--holding takes name=value with a number, for instance --holding dose=1.5; "
             f"got {text!r}"
-        ) from None
+        )
+    return name, found
+
+
+def _value(posterior: Any, name: str, text: str | None) -> Any:
+    """A value as the column has it: a level by its label, or else a number, or else text."""
+    if text is None:
+        return None
+    problem = posterior.problem
+    if problem is not None and name in posterior.names:
+        for level in problem.data.levels[posterior.names.index(name)]:
+            if str(level) == text:
+                return level
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _is_level(posterior: Any, name: str, value: Any) -> bool:
+    problem = posterior.problem
+    if problem is None or name not in posterior.names:
+        return False
+    return value in problem.data.levels[posterior.names.index(name)]

@@ -33,6 +33,7 @@ class Request:
     interventions: str | None = None
     drop: tuple[str, ...] = ()
     transform: str | dict[str, str] | None = None
+    kinds: dict[str, str] | None = None
     method: str = "order-mcmc"
     mechanism: str = "auto"
     standardise: bool = True
@@ -63,7 +64,12 @@ class Request:
                 )
             data = data.drop(columns=[name for name in dropped if name != self.groups])
         data, groups = split_groups(data, self.groups, self.interventions)
-        table = Dataset.from_any(data, interventions=self.interventions, transforms=self.transform)
+        table = Dataset.from_any(
+            data,
+            interventions=self.interventions,
+            transforms=self.transform,
+            kinds=self.kinds,
+        )
         return table, groups
 
     def prior(self) -> svidag.Prior | None:

@@ -101,12 +101,12 @@ def sensitivity_lines(posterior: Posterior) -> list[str]:
 
 def effect_table(effect: Effect) -> Table:
     """A total effect as a table: one quantity to a line."""
-    cause, other = effect.labels
+    cause = effect.labels[0]
     low, high = effect.interval
     rows = {
-        f"{cause} is set": f"to {effect.at + effect.change:.5g} instead of {effect.at:.5g}",
-        **{f"{name} is held": f"at {value:.5g}" for name, value in effect.holding.items()},
-        f"mean of {other} changes by": f"{effect.mean:.4g} ± {effect.standard_error:.1g}",
+        f"{cause} is set": f"to {effect.ends[1]} instead of {effect.ends[0]}",
+        **{f"{name} is held": f"at {_plain(value)}" for name, value in effect.holding.items()},
+        f"{effect.quantity} changes by": f"{effect.mean:.4g} ± {effect.standard_error:.1g}",
         f"{100 * effect.level:g} % interval": f"{low:.4g} to {high:.4g}",
         "P(no path, no effect)": f"{effect.probability_zero:.3f}",
         "P(above 0)": f"{effect.probability_positive:.3f}",
@@ -115,6 +115,8 @@ def effect_table(effect: Effect) -> Table:
         "  from the graph": f"{effect.structural_sd:.3g}",
         "  from the parameters": f"{effect.parametric_sd:.3g}",
     }
+    if effect.words is not None and effect.words.before is not None:
+        rows = {"before": f"{effect.quantity} is {effect.words.before:.3f}", **rows}
     table = _table(printable(f"Effect of {effect.cause} on {effect.effect}"))
     table.show_header = False
     table.add_column("")
@@ -122,6 +124,10 @@ def effect_table(effect: Effect) -> Table:
     for name, value in rows.items():
         table.add_row(printable(name), value)
     return table
+
+
+def _plain(value: Any) -> str:
+    return f"{value:.5g}" if isinstance(value, float) else str(value)
 
 
 def _table(title: str) -> Table:

@@ -7,6 +7,7 @@ says which entries were set by an intervention.
 from svidag.data.audit import AuditError, DataWarning, Finding
 from svidag.data.dataset import Dataset
 from svidag.data.interventions import row_groups
+from svidag.data.kinds import Kind
 from svidag.data.scaling import Scaling
 
-__all__ = ["AuditError", "DataWarning", "Dataset", "Finding", "Scaling", "row_groups"]
+__all__ = ["AuditError", "DataWarning", "Dataset", "Finding", "Kind", "Scaling", "row_groups"]

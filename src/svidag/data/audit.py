@@ -8,6 +8,7 @@ from jaxtyping import Bool, Float64
 
 from svidag.data import collinearity
 from svidag.data.columns import listing, show
+from svidag.data.kinds import Kind
 from svidag.data.scaling import SMALLEST, centre_and_scale
 
 LARGEST = 1e150
@@ -70,12 +71,25 @@ class AuditError(ValueError):
         return AuditError, (self.findings,)
 
 
-def audit(names: Sequence[str], values: Values, intervened: Mask) -> tuple[Finding, ...]:
-    """Return the warnings; raise `AuditError` if there are errors."""
+def audit(
+    names: Sequence[str], values: Values, intervened: Mask, kinds: Sequence[Kind] = ()
+) -> tuple[Finding, ...]:
+    """Return the warnings; raise `AuditError` if there are errors.
+
+    Warnings about distribution and scale are of continuous columns only; codes of categories have
+    no linear relations.
+    """
     values = np.asfortranarray(values)  # every check but one reads whole columns
-    errors = _errors(names, values, intervened)
+    kinds = kinds or [Kind.CONTINUOUS] * len(names)
+    errors = _errors(names, values, intervened, kinds)
     if errors:
         raise AuditError(errors)
+    names = [name for name, kind in zip(names, kinds, strict=True) if kind is Kind.CONTINUOUS]
+    plain = np.array([kind is Kind.CONTINUOUS for kind in kinds], dtype=bool)
+    if not plain.any():
+        return ()
+    if not plain.all():
+        values, intervened = values[:, plain], intervened[:, plain]
     return (
         *_near_collinear(names, values),
         *_distribution_warnings(names, values, intervened),
@@ -92,7 +106,9 @@ def require_usable(names: Sequence[str], values: Values) -> None:
         raise AuditError(errors)
 
 
-def _errors(names: Sequence[str], values: Values, intervened: Mask) -> tuple[Finding, ...]:
+def _errors(
+    names: Sequence[str], values: Values, intervened: Mask, kinds: Sequence[Kind]
+) -> tuple[Finding, ...]:
     too_small = tuple(_too_small(values))
     if len(values) < MIN_ROWS:
         return too_small
@@ -100,6 +116,9 @@ def _errors(names: Sequence[str], values: Values, intervened: Mask) -> tuple[Fin
     for check in (_constant, _duplicated, _collinear):
         # A column reported once is left out of the later checks, which it would only confuse.
         reported = {name for finding in found for name in _dropped(finding)}
+        if check is _collinear:
+            pairs = zip(names, kinds, strict=True)
+            reported |= {name for name, kind in pairs if kind is Kind.CATEGORICAL}
         kept = [j for j, name in enumerate(names) if name not in reported]
         kept_names = [names[j] for j in kept]
         columns = values if len(kept) == len(names) else values[:, kept]

@@ -64,27 +64,18 @@ def column_names(labels: Iterable[object], source: str) -> tuple[str, ...]:
     return names
 
 
-def float_columns(
-    frame: pd.DataFrame, names: Sequence[str], source: str
-) -> Float64[np.ndarray, "N m"]:
-    """Return the columns as one float64 array; missing entries become NaN.
+def float_column(column: pd.Series, name: str, source: str) -> Float64[np.ndarray, " N"]:
+    """Return the column as float64; missing entries become NaN.
 
     Integers, floats, booleans (as 0 and 1), their nullable and Arrow kinds, and objects that are
     numbers are accepted. Text, categories, dates and complex numbers are not.
     """
-    values = np.empty((len(frame), len(names)), dtype=np.float64)
-    for j, name in enumerate(names):
-        values[:, j] = _float_column(frame.iloc[:, j], name, source)
-    return values
-
-
-def _float_column(column: pd.Series, name: str, source: str) -> Float64[np.ndarray, " N"]:
     dtype = column.dtype
     if _is_real(dtype):
         return column.to_numpy(dtype=np.float64, na_value=np.nan)
     if pd.api.types.is_object_dtype(dtype):
         return _float_objects(column, name, source)
-    raise _not_numeric(column, name, source)
+    raise not_numeric(column, name, source)
 
 
 def _is_real(dtype: Any) -> bool:
@@ -99,7 +90,7 @@ def _float_objects(column: pd.Series, name: str, source: str) -> Float64[np.ndar
     cells = column.to_numpy()
     for row in np.flatnonzero(column.notna()):
         if not isinstance(cells[row], NUMBER):
-            raise _not_numeric(column, name, source)
+            raise not_numeric(column, name, source)
         try:
             values[row] = float(cells[row])
         except OverflowError:
@@ -110,11 +101,14 @@ def _float_objects(column: pd.Series, name: str, source: str) -> Float64[np.ndar
     return values
 
 
-def _not_numeric(column: pd.Series, name: str, source: str) -> ValueError:
+def not_numeric(column: pd.Series, name: str, source: str) -> ValueError:
+    """The error of a column that holds something else than numbers."""
     row = _first_offender(column)
     example = "" if row is None else f": {show(column.iloc[row])} in row {row} (counting from 0)"
     comma = row is not None and reads_as_number(str(column.iloc[row]).replace(",", ".", 1))
     advice = "write decimals with a point" if comma else "convert, encode or drop the column"
+    if pd.api.types.is_string_dtype(column.dtype) and not comma:
+        advice += f", or say kinds={{{show(name)}: 'categorical'}}"
     return ValueError(
         f"{source} has non-numeric values in column {show(name)} (dtype {column.dtype})"
         f"{example}; expected numbers: {advice}"

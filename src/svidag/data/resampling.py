@@ -45,15 +45,7 @@ def split_groups(data: Any, groups: Any, interventions: Any) -> tuple[Any, np.nd
     if not isinstance(data, Dataset):
         return frame.drop(columns=groups), codes
     kept = [j for j, name in enumerate(data.names) if name != groups]
-    return (
-        Dataset(
-            tuple(data.names[j] for j in kept),
-            data.values[:, kept],
-            data.intervened[:, kept],
-            tuple(data.transforms[j] for j in kept),
-        ),
-        codes,
-    )
+    return data.columns(kept), codes
 
 
 def _frame(data: Any, groups: str, interventions: Any) -> pd.DataFrame:

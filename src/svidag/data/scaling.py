@@ -62,13 +62,19 @@ def centre_and_scale(column: Float64[np.ndarray, " N"]) -> tuple[float, float]:
     return low + width * float(unit.mean()), width * float(unit.std())
 
 
-def scaling_of(values: Float64[np.ndarray, "N m"], intervened: Bool[np.ndarray, "N m"]) -> Scaling:
+def scaling_of(
+    values: Float64[np.ndarray, "N m"],
+    intervened: Bool[np.ndarray, "N m"],
+    scaled: Bool[np.ndarray, " m"] | None = None,
+) -> Scaling:
     """Return the scaling of each column over the rows where it was not intervened on.
+
+    Columns that are not to be `scaled` keep their units.
 
     A column intervened on in every row has no likelihood of its own; its scaling is over all rows.
     """
-    moments = np.empty((2, values.shape[1]))
-    for j in range(values.shape[1]):
+    moments = np.stack([np.zeros(values.shape[1]), np.ones(values.shape[1])])
+    for j in range(values.shape[1]) if scaled is None else np.flatnonzero(scaled):
         free = ~intervened[:, j]
         column = values[free, j] if free.any() else values[:, j]
         moments[:, j] = centre_and_scale(column)

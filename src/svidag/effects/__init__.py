@@ -30,11 +30,11 @@ from svidag.effects.arguments import (
     mechanisms,
     number,
     require_evidence,
-    usual_value,
 )
 from svidag.effects.effect import Effect
-from svidag.effects.estimation import draw_effects, even_noise
+from svidag.effects.estimation import BEFORE, draw_effects, even_noise
 from svidag.effects.experiments import Experiments, next_experiments, usual_change
+from svidag.effects.levels import level_words, moves, outcome_of
 from svidag.effects.prediction import predict
 from svidag.effects.query import EffectQuery
 from svidag.effects.support import ExtrapolationWarning, cautions, observed_range, warn
@@ -62,6 +62,8 @@ def total_effect(
     *,
     change: Any = 1.0,
     at: Any = None,
+    to: Any = None,
+    value: Any = None,
     holding: Any = None,
     n: Any = 1000,
     seed: int = 0,
@@ -89,25 +91,34 @@ def total_effect(
     level = number(level, "level")
     if not 0 < level < 1:
         raise ValueError(f"level must be between 0 and 1; got {level:g}")
-    change = number(change, "change")
-    if change == 0:
-        raise ValueError("change must not be 0: by how much is the cause moved?")
-    held = held_values(names, {} if holding is None else holding, cause, effect)
-    start = usual_value(posterior, x) if at is None else number(at, "at")
-    fixed = fixed_values(names, {**held, cause: start})
+    start, change = moves(posterior, x, change, at, to)
+    held = held_values(posterior, {} if holding is None else holding, cause, effect)
+    fixed = fixed_values(posterior, held)
+    fixed[x] = start
     asked = [(x, start), (x, start + change)]
-    asked += [(names.index(name), value) for name, value in held.items()]
+    asked += [(j, float(fixed[j])) for j in map(names.index, held)]
     doubts = cautions(posterior.problem, asked)
     warn(doubts)
-    draws, structure, error = draw_effects(
-        posterior, distribution, EffectQuery(x, y, change, fixed), n, seed
-    )
-    transforms = (None, None)
+    query = EffectQuery(x, y, change, fixed, outcome_of(posterior, y, value))
+    draws, structure, error = draw_effects(posterior, distribution, query, n, seed)
+    transforms, words = (None, None), None
     if posterior.problem is not None:
         applied = posterior.problem.data.transforms
         transforms = applied[x], applied[y]
+        words = level_words(posterior, distribution, query, min(n, BEFORE), seed)
     return Effect(
-        cause, effect, change, start, held, level, draws, structure, error, transforms, doubts
+        cause,
+        effect,
+        change,
+        start,
+        held,
+        level,
+        draws,
+        structure,
+        error,
+        transforms,
+        doubts,
+        words,
     )
 
 
@@ -127,7 +138,7 @@ def interventional(posterior: Posterior, do: Any, n: Any = 1000, seed: int = 0) 
         raise ValueError(f"do must map variables to values; got {show(do)}")
     if not do:
         raise ValueError("do is empty; name at least one variable and its value")
-    fixed = fixed_values(posterior.names, do)
+    fixed = fixed_values(posterior, do)
     graphs = posterior.sample(n, seed)
     set_to = [(int(j), float(fixed[j])) for j in np.flatnonzero(~np.isnan(fixed))]
     warn(cautions(posterior.problem, set_to))
@@ -137,4 +148,9 @@ def interventional(posterior: Posterior, do: Any, n: Any = 1000, seed: int = 0) 
     rows = distribution.draw(graphs, seed).propagate(
         np.broadcast_to(fixed, noise.shape), noise, free
     )
-    return pd.DataFrame(rows[:, 0], columns=pd.Index(posterior.names, dtype=object))
+    frame = pd.DataFrame(rows[:, 0], columns=pd.Index(posterior.names, dtype=object))
+    if posterior.problem is not None:
+        data = posterior.problem.data
+        for j in np.flatnonzero(data.discrete):
+            frame.isetitem(int(j), data.labelled(rows[:, 0, j], int(j)))
+    return frame

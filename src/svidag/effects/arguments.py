@@ -8,9 +8,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from jaxtyping import Float
 
+from svidag.data import Kind
 from svidag.data.columns import closest, show
+from svidag.data.kinds import Level, coded, listing_levels
 from svidag.mechanisms.equations import ParameterDistribution
 from svidag.posterior import Posterior
 
@@ -49,24 +52,60 @@ def number(value: Any, what: str) -> float:
     raise ValueError(f"{what} must be a finite number; got {show(value)}")
 
 
-def fixed_values(names: tuple[str, ...], values: Mapping[Any, Any]) -> Float[np.ndarray, " m"]:
+def levels_of(posterior: Posterior, j: int) -> tuple[Level, ...]:
+    """The levels of a discrete variable; none of others."""
+    return () if posterior.problem is None else posterior.problem.data.levels[j]
+
+
+def setting(posterior: Posterior, j: int, value: Any, what: str) -> float:
+    """The value to which a variable is set, as equations know it: the code of a level, a number.
+
+    Only values that exist: levels of a discrete variable, whole numbers from 0 on of a count.
+    """
+    levels = levels_of(posterior, j)
+    if levels:
+        try:
+            return float(coded(pd.Series([value], dtype=object), levels, posterior.names[j])[0])
+        except ValueError:
+            raise ValueError(
+                f"{what} is {show(value)}; the values of {show(posterior.names[j])} are "
+                f"{listing_levels(levels)}"
+            ) from None
+    found = number(value, what)
+    if kind_of(posterior, j) is Kind.COUNT and (found < 0 or found != round(found)):
+        raise ValueError(f"{what} is {found:g}; a count is a whole number from 0 on")
+    return found
+
+
+def kind_of(posterior: Posterior, j: int) -> Kind:
+    """The kind of a variable; continuous where the table is not known."""
+    return Kind.CONTINUOUS if posterior.problem is None else posterior.problem.data.kinds[j]
+
+
+def fixed_values(posterior: Posterior, values: Mapping[Any, Any]) -> Float[np.ndarray, " m"]:
     """The values by column, NaN elsewhere."""
+    names = posterior.names
     fixed = np.full(len(names), np.nan)
     for name, value in values.items():
-        fixed[index(names, name, "a variable in do")] = number(value, f"do of {show(name)}")
+        j = index(names, name, "a variable in do")
+        fixed[j] = setting(posterior, j, value, f"do of {show(name)}")
     return fixed
 
 
-def held_values(names: tuple[str, ...], holding: Any, cause: str, effect: str) -> dict[str, float]:
+def held_values(posterior: Posterior, holding: Any, cause: str, effect: str) -> dict[str, Any]:
     """Variables held meanwhile, neither the cause nor the effect, and their values."""
+    names = posterior.names
     if not isinstance(holding, Mapping):
         raise ValueError(f"holding must map variables to values; got {show(holding)}")
     for role, name in (("cause", cause), ("effect", effect)):
         if name in holding:
             raise ValueError(f"holding fixes {show(name)}, which is the {role}")
-    for name in holding:
-        index(names, name, "a variable in holding")
-    return {name: number(value, f"holding {show(name)}") for name, value in holding.items()}
+    for name, value in holding.items():
+        setting(posterior, index(names, name, "a variable in holding"), value, f"holding {name!r}")
+    return {
+        name: value if levels_of(posterior, names.index(name)) else float(value)
+        for name, value in holding.items()
+    }
 
 
 def require_evidence(posterior: Posterior, y: int) -> None:
@@ -79,11 +118,50 @@ def require_evidence(posterior: Posterior, y: int) -> None:
 
 
 def usual_value(posterior: Posterior, j: int) -> float:
-    """The mean of a variable over the rows where it was not set from outside."""
+    """The mean of a variable over the rows where it was not set from outside.
+
+    Of a discrete variable or a count, the most frequent value.
+    """
     problem = posterior.problem
     if problem is None:
         raise ValueError("at must be given: this posterior does not carry its data")
+    if kind_of(posterior, j) is not Kind.CONTINUOUS:
+        return float(_ranked(posterior, j)[0])
     if problem.scaling is not None:
         return float(problem.scaling.centre[j])
     free = ~problem.data.intervened[:, j]
     return float(problem.data.values[free if free.any() else slice(None), j].mean())
+
+
+def _ranked(posterior: Posterior, j: int) -> Float[np.ndarray, " k"]:
+    """The values of a discrete variable or a count, the most frequent first."""
+    assert posterior.problem is not None
+    data = posterior.problem.data
+    free = ~data.intervened[:, j]
+    found, count = np.unique(
+        data.values[free if free.any() else slice(None), j], return_counts=True
+    )
+    return found[np.argsort(-count, kind="stable")]
+
+
+def next_value(posterior: Posterior, j: int, at: float) -> float:
+    """The value to which a discrete cause goes by default.
+
+    The next level of an ordinal one (the one before, from the last), and else the most frequent of
+    the others.
+    """
+    last = len(levels_of(posterior, j)) - 1
+    if kind_of(posterior, j) is Kind.ORDINAL:
+        return at + 1 if at < last else at - 1
+    others = [float(value) for value in _ranked(posterior, j) if value != at]
+    return others[0] if others else float(at != last) * last
+
+
+def usual_outcome(posterior: Posterior, j: int) -> int:
+    """The level of a discrete effect that is meant by default.
+
+    The last one of a binary or ordinal variable, the most frequent one of a categorical variable.
+    """
+    if kind_of(posterior, j) is Kind.CATEGORICAL:
+        return int(_ranked(posterior, j)[0])
+    return len(levels_of(posterior, j)) - 1

@@ -17,6 +17,7 @@ from svidag.mechanisms.equations import Equations, ParameterDistribution
 from svidag.mechanisms.flexible import draw_in, floored
 from svidag.mechanisms.flexible_parameters import FlexibleEquations
 from svidag.mechanisms.linear_parameters import LinearEquations, LinearParameters
+from svidag.mechanisms.nodewise import NodewiseEquations
 from svidag.mechanisms.residual_density import TiltedDensity
 from svidag.mechanisms.wide import by_parent_set, on_all_cores
 from svidag.posterior.mixture import MixtureEquations
@@ -56,6 +57,9 @@ def log_densities(
             here = np.flatnonzero(np.isin(s, own))
             found[here] = log_densities(part, nodes[here], rows, np.searchsorted(own, s[here]))
         return found
+    if isinstance(equations, NodewiseEquations):
+        each = zip(s.tolist(), nodes.tolist(), strict=True)
+        return np.stack([equations.equations[pair].log_density(rows) for pair in each])
     if isinstance(equations, FlexibleEquations):
         found = np.empty((len(nodes), len(rows)))
         parents = equations.graphs[s, :, nodes].astype(bool)

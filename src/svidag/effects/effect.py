@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
+from svidag.effects.levels import LevelWords
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Effect:
@@ -36,6 +38,8 @@ class Effect:
         The transforms that cause and effect went through in the `Dataset`, if any.
     cautions
         What makes the answer doubtful: values far outside the observed ones.
+    words
+        Where cause or effect is discrete: their levels. `change` and `at` are then codes.
 
     Examples
     --------
@@ -52,13 +56,14 @@ class Effect:
     effect: str
     change: float
     at: float
-    holding: Mapping[str, float]
+    holding: Mapping[str, Any]
     level: float
     draws: Float[np.ndarray, "n k"] = field(repr=False)
     structure: Int[np.ndarray, " n"] = field(repr=False)
     simulation_error: float
     transforms: tuple[str | None, str | None] = (None, None)
     cautions: tuple[str, ...] = ()
+    words: LevelWords | None = None
 
     @property
     def mean(self) -> float:
@@ -131,9 +136,49 @@ class Effect:
         )
         return cause, effect
 
+    @property
+    def ends(self) -> tuple[str, str]:
+        """The values of the cause before and after, as text."""
+        if self.words is not None and self.words.levels is not None:
+            before, after = self.words.levels
+            return str(before), str(after)
+        return f"{self.at:.5g}", f"{self.at + self.change:.5g}"
+
+    @property
+    def quantity(self) -> str:
+        """What changes: the mean of the effect, or the probability of one of its levels."""
+        if self.words is None or self.words.outcome is None:
+            return f"mean of {self.labels[1]}"
+        return f"P({self.labels[1]} = {self.words.outcome})"
+
+    @property
+    def sentence(self) -> str:
+        """The posterior mean of the effect in one sentence."""
+        before, after = self.ends
+        held = "".join(f", {name} = {value}" for name, value in self.holding.items())
+        when = f"when {self.labels[0]} goes from {before} to {after}{held}"
+        verb = "rises" if self.mean > 0 else "falls" if self.mean < 0 else "stays"
+        if self.words is None or self.words.before is None:
+            by = f" by {abs(self.mean):.3g}" if self.mean else ""
+            return f"the {self.quantity} {verb}{by} {when}"
+        first = self.words.before
+        last = min(max(first + self.mean, 0.0), 1.0)
+        if not self.mean:
+            return f"{self.quantity} stays at {first:.2f} {when}"
+        return f"{self.quantity} {verb} from {first:.2f} to {last:.2f} {when}"
+
     def to_dict(self) -> dict[str, Any]:
         """Names and summaries as plain values, without the draws."""
+        words = {}
+        if self.words is not None:
+            words = {
+                "levels": None if self.words.levels is None else list(self.words.levels),
+                "outcome": self.words.outcome,
+                "before": self.words.before,
+                "sentence": self.sentence,
+            }
         return {
+            **words,
             "cause": self.cause,
             "effect": self.effect,
             "change": self.change,
@@ -157,10 +202,18 @@ class Effect:
     def __repr__(self) -> str:
         low, high = self.interval
         cause, effect = self.labels
-        held = "".join(f", {name} = {value:g}" for name, value in self.holding.items())
+        held = "".join(
+            f", {name} = {value:g}" if isinstance(value, float) else f", {name} = {value}"
+            for name, value in self.holding.items()
+        )
+        title = f"Effect on {effect} of {cause} = {self.at + self.change:g} instead of {self.at:g}"
+        if self.words is not None:
+            title = (
+                f"Effect on {self.quantity} of {cause} = {self.ends[1]} instead of {self.ends[0]}"
+            )
+            held += f"\n  {self.sentence}"
         return (
-            f"Effect on {effect} of {cause} = {self.at + self.change:g} "
-            f"instead of {self.at:g}{held}\n"
+            f"{title}{held}\n"
             f"  mean {self.mean:.4g} ± {self.standard_error:.1g}; "
             f"{100 * self.level:g} % between {low:.4g} and {high:.4g}\n"
             f"  no path {self.probability_zero:.3f}, above 0 {self.probability_positive:.3f}, "

@@ -24,6 +24,9 @@ UNITS = 32
 ROUNDS = 16
 """Rounds of simulation at most."""
 
+BEFORE = 200
+"""Graphs behind the probability of a level before the cause is moved, at most."""
+
 PRECISION = 0.2
 """Rounds end once simulation contributes less than this share of the standard deviation."""
 
@@ -86,7 +89,20 @@ def _round(
     after = before.copy()
     after[..., query.cause] += query.change
     after = equations.propagate(after, noise, nodes.moved)
-    return (after - before)[..., query.effect].mean(axis=1)
+    return (query.measured(after) - query.measured(before)).mean(axis=1)
+
+
+def share_before(
+    posterior: Posterior, distribution: ParameterDistribution, query: EffectQuery, n: int, seed: int
+) -> float:
+    """The probability of the level that is meant, before the cause is moved."""
+    graphs = posterior.sample(n, seed)
+    relevant = query.relevant_nodes(graphs).relevant
+    shape = len(graphs), len(posterior.names)
+    noise = even_noise(shape, generator(seed, Stream.EFFECT_NOISE, ROUNDS))
+    equations = distribution.draw(graphs, seed, relevant)
+    rows = equations.propagate(np.broadcast_to(query.fixed, noise.shape), noise, relevant)
+    return float(query.measured(rows).mean())
 
 
 def even_noise(shape: tuple[int, int], rng: np.random.Generator) -> Float[np.ndarray, "S R m"]:

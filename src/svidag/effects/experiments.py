@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
+from svidag.data import Kind
 from svidag.data.columns import show
 from svidag.effects.arguments import index, mechanisms, number, usual_value
 from svidag.effects.information import Design, EffectDesign, GraphDesign
@@ -151,6 +152,7 @@ def next_experiments(
     20
     """
     mechanisms(posterior)
+    _require_continuous(posterior)
     count, experiments = _whole(rows, "rows", 1), _whole(n, "n", 2)
     levels = _levels(posterior, values, count)
     design: Design
@@ -178,6 +180,16 @@ def next_experiments(
         uncertainty=design.uncertainty,
         limit=design.limit,
     )
+
+
+def _require_continuous(posterior: Posterior) -> None:
+    data = None if posterior.problem is None else posterior.problem.data
+    if data is not None and not data.continuous.all():
+        j = int(np.flatnonzero(~data.continuous)[0])
+        raise ValueError(
+            f"next_experiments is for tables of continuous columns; {show(data.names[j])} is "
+            f"{data.kinds[j]}"
+        )
 
 
 def _query(posterior: Posterior, about: Any) -> EffectQuery:
@@ -243,6 +255,8 @@ def _usual_values(posterior: Posterior, j: int) -> list[float]:
 def usual_change(posterior: Posterior, name: str) -> float:
     """One standard deviation of a variable, over the rows where it was not set from outside.
 
+    Of columns that are not continuous it is 1.
+
     Examples
     --------
     >>> import svidag
@@ -254,6 +268,8 @@ def usual_change(posterior: Posterior, name: str) -> float:
     j, problem = index(posterior.names, name, "cause"), posterior.problem
     if problem is None:
         raise ValueError("change must be given: this posterior does not carry its data")
+    if problem.data.kinds[j] is not Kind.CONTINUOUS:
+        return 1.0
     if problem.scaling is not None:
         return float(problem.scaling.scale[j])
     free = ~problem.data.intervened[:, j]

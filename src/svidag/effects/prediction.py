@@ -21,7 +21,7 @@ from scipy.stats import t as student
 
 from svidag.data import Dataset
 from svidag.data.columns import show
-from svidag.effects.arguments import index, mechanisms, number
+from svidag.effects.arguments import index, levels_of, mechanisms, number
 from svidag.effects.densities import log_densities
 from svidag.effects.support import cautions, warn
 from svidag.mechanisms.equations import Equations
@@ -40,6 +40,9 @@ UNITS = 8
 STRATA = 16
 """Points of a normal distribution behind intervals of linear predictions."""
 VALUES_AT_ONCE = 5_000_000
+COMBINATIONS = 1024
+"""Combinations of levels of discrete columns that are predicted together, at most."""
+ROWS_AT_ONCE = 100_000
 
 
 def predict(
@@ -68,7 +71,10 @@ def predict(
     known = np.setdiff1d(np.arange(len(posterior.names)), unknown)
     far = [(int(k), float(x)) for k in known for x in (values[:, k].min(), values[:, k].max())]
     warn(cautions(posterior.problem, far))
+    discrete = [bool(levels_of(posterior, int(j))) for j in unknown]
     equations = distribution.draw(posterior.sample(n, seed), seed)
+    if any(discrete):
+        return _level_probabilities(posterior, equations, values, unknown, labels)
     if isinstance(equations, LinearEquations):
         points, weights, mean = _linear(equations, values, unknown)
     else:
@@ -110,11 +116,55 @@ def _read(
         )
     values = np.zeros((len(rows), len(names)))
     if given:
-        table = Dataset.from_any(rows[given]).values
+        problem = posterior.problem
+        if problem is not None and problem.data.discrete.any():
+            table = problem.data.encode(rows[given])
+        else:
+            table = Dataset.from_any(rows[given], kinds="continuous").values
         if not np.isfinite(table).all():
             raise ValueError("rows have missing or infinite values in columns that are given")
         values[:, [names.index(name) for name in given]] = table
     return values, unknown, rows.index
+
+
+def _level_probabilities(
+    posterior: Posterior,
+    equations: Equations,
+    values: Float[np.ndarray, "N m"],
+    unknown: Int[np.ndarray, " u"],
+    labels: pd.Index,
+) -> pd.DataFrame:
+    """P(column = level | the others) of every level: all combinations of levels are weighed."""
+    levels = [levels_of(posterior, int(j)) for j in unknown]
+    names = [posterior.names[j] for j in unknown]
+    if not all(levels):
+        plain = next(name for name, own in zip(names, levels, strict=True) if not own)
+        raise ValueError(
+            f"columns are discrete and not: {show(plain)} cannot be predicted together with "
+            "discrete columns; give it in rows, or predict discrete columns alone"
+        )
+    count = int(np.prod([len(own) for own in levels]))
+    if count > COMBINATIONS:
+        raise ValueError(
+            f"columns have {count} combinations of values; predict fewer of them at a time"
+        )
+    grid = np.stack(np.meshgrid(*(np.arange(float(len(own))) for own in levels), indexing="ij"), -1)
+    grid = grid.reshape(count, len(unknown))
+    log_p = np.concatenate(
+        [
+            _log_joint(equations, part, unknown, np.repeat(grid[None], len(part), axis=0))
+            for part in np.array_split(values, -(-len(values) * count // ROWS_AT_ONCE))
+        ]
+    )
+    share = np.exp(log_p - logsumexp(log_p, axis=1, keepdims=True))
+    return pd.DataFrame(
+        {
+            (name, level): share[:, grid[:, k] == code].sum(axis=1)
+            for k, (name, own) in enumerate(zip(names, levels, strict=True))
+            for code, level in enumerate(own)
+        },
+        index=labels,
+    )
 
 
 def _linear(

@@ -28,6 +28,8 @@ class RelevantNodes(NamedTuple):
 class EffectQuery:
     """Which effect is meant, by column: `fixed` is NaN where nothing is set from outside.
 
+    `outcome` is the code of a level of a discrete effect whose probability, no mean, is meant.
+
     Examples
     --------
     >>> import numpy as np
@@ -41,6 +43,12 @@ class EffectQuery:
     effect: int
     change: float
     fixed: Float[np.ndarray, " m"]
+    outcome: int | None = None
+
+    def measured(self, rows: Float[np.ndarray, "*rows m"]) -> Float[np.ndarray, "*rows"]:
+        """The effect, or whether it has the level that is meant."""
+        values = rows[..., self.effect]
+        return values if self.outcome is None else (values == self.outcome).astype(float)
 
     def relevant_nodes(self, graphs: UInt8[np.ndarray, "S m m"]) -> RelevantNodes:
         """The nodes whose equations decide about the effect."""

@@ -17,6 +17,7 @@ def posterior(
     prior: Prior | None = None,
     mechanism: str = "linear",
     interventions: Any = None,
+    kinds: Any = None,
     standardise: bool = True,
     graph_weights: str = "order",
     coarsen: float | None = None,
@@ -35,12 +36,16 @@ def posterior(
         ``"linear"``: linear Gaussian mechanisms with their parameters integrated out (BGe).
         ``"nonlinear"``: wide networks with their output weights integrated out, for at most 12
         variables. ``"flexible"``: curved locations, varying scales and noise of any shape, for at
-        most 10.
+        most 10. ``"discrete"``: tables of probabilities (BDeu), for discrete columns. ``"mixed"``:
+        regressions by the kind of each column, for at most 10 variables. ``"auto"``: by the kinds
+        of the columns.
     interventions
         Boolean frame or array [N, m] of entries set from outside, or the name of the column that
         names each row's target. Such an entry does not count as evidence about its own causes.
+    kinds
+        What columns are where their dtype and values do not say it, as in `svidag.fit`.
     standardise
-        Centre and scale each column by its entries that were not set from outside.
+        Centre and scale each continuous column by its entries that were not set from outside.
     graph_weights
         ``"order"``: uniform over orders, the model of the paper, so that a graph counts once for
         every order it agrees with. ``"structure"``: each graph counts once.
@@ -71,6 +76,7 @@ def posterior(
         mechanism=mechanism,
         prior=prior,
         interventions=interventions,
+        kinds=kinds,
         standardise=standardise,
         graph_weights=graph_weights,
         coarsen=coarsen,

@@ -33,8 +33,8 @@ def exact_graphs(
 def require_feasible(m: int, mechanism: str) -> None:
     """Refuse a table with too many variables."""
     _check_size(m, ORDER_LIMIT, "the exact posterior")
-    if mechanism != "linear":
-        limit = FLEXIBLE_LIMIT if mechanism == "flexible" else NONLINEAR_LIMIT
+    if mechanism not in ("linear", "discrete"):
+        limit = NONLINEAR_LIMIT if mechanism == "nonlinear" else FLEXIBLE_LIMIT
         _check_size(m, limit, f"the exact posterior with {mechanism} mechanisms")
 
 

@@ -44,6 +44,8 @@ TYPES: Mapping[str, str] = types.MappingProxyType(
         "linear": "svidag.mechanisms.linear_parameters:LinearParameters",
         "wide": "svidag.mechanisms.wide_parameters:WideParameters",
         "flexible": "svidag.mechanisms.flexible_parameters:FlexibleParameters",
+        "discrete": "svidag.mechanisms.discrete_parameters:DiscreteParameters",
+        "mixed": "svidag.mechanisms.mixed_parameters:MixedParameters",
         "networks": "svidag.variational.particle_posterior:NetworkParameters",
         "mixture parameters": "svidag.posterior.mixture:MixtureParameters",
         # What these are made of.
@@ -53,6 +55,8 @@ TYPES: Mapping[str, str] = types.MappingProxyType(
         "linear model": "svidag.mechanisms.linear:LinearGaussian",
         "wide model": "svidag.mechanisms.wide:WideNetwork",
         "flexible model": "svidag.mechanisms.flexible:FlexibleMechanism",
+        "discrete model": "svidag.mechanisms.discrete:DiscreteTables",
+        "mixed model": "svidag.mechanisms.mixed:MixedMechanism",
         "jax edge prior": "svidag.prior.edges:JaxEdgePrior",
         "network pair": "svidag.variational.particle_bound:Networks",
         "gaussian orders": "svidag.variational.order_guide:GaussianOrders",

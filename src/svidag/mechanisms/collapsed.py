@@ -3,19 +3,35 @@
 from __future__ import annotations
 
 from svidag.data import Scaling
+from svidag.mechanisms.discrete import DiscreteTables
+from svidag.mechanisms.discrete_parameters import DiscreteParameters
+from svidag.mechanisms.equations import ParameterDistribution
 from svidag.mechanisms.flexible import FlexibleMechanism
 from svidag.mechanisms.flexible_parameters import FlexibleParameters
 from svidag.mechanisms.flexible_screen import ScreenedFlexible
 from svidag.mechanisms.linear import LinearGaussian
 from svidag.mechanisms.linear_parameters import LinearParameters
+from svidag.mechanisms.mixed_parameters import MixedParameters
+from svidag.mechanisms.mixed_screen import ScreenedMixed
+from svidag.mechanisms.order_averaged import OrderAveraged
 from svidag.mechanisms.wide import WideNetwork
 from svidag.mechanisms.wide_parameters import WideParameters
 
+IntegratedScores = (
+    LinearGaussian
+    | WideNetwork
+    | FlexibleMechanism
+    | ScreenedFlexible
+    | DiscreteTables
+    | OrderAveraged
+    | ScreenedMixed
+)
+"""Evidences of every node given any parents, with their parameters integrated out."""
+
 
 def parameter_distribution(
-    model: LinearGaussian | WideNetwork | FlexibleMechanism | ScreenedFlexible,
-    scaling: Scaling | None,
-) -> LinearParameters | WideParameters | FlexibleParameters:
+    model: IntegratedScores, scaling: Scaling | None
+) -> ParameterDistribution:
     """p(θ | A, D) of the model that gave the evidence.
 
     Examples
@@ -27,6 +43,10 @@ def parameter_distribution(
     """
     if isinstance(model, LinearGaussian):
         return LinearParameters(model, scaling)
+    if isinstance(model, DiscreteTables):
+        return DiscreteParameters(model)
+    if isinstance(model, OrderAveraged | ScreenedMixed):
+        return MixedParameters(model.mechanism, scaling)
     if isinstance(model, ScreenedFlexible):
         model = model.mechanism
     if isinstance(model, FlexibleMechanism):

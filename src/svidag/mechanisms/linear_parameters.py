@@ -160,7 +160,7 @@ class LinearParameters(ParameterDistribution):
         for part, size in model.batches(targets, parents, 1):
             s, j = draws[part], targets[part]
             members = np.nonzero(parents[part])[1].reshape(len(part), size)
-            centre, root, left = _regression(model, j, members)
+            centre, root, left = regression(model, j, members)
             sd[s, j] = np.sqrt(left / chi[s, j])
             spread = np.einsum("bil,bi->bl", root, z[s[:, None], members, j[:, None]])
             weights[s[:, None], members, j[:, None]] = centre + sd[s, j][:, None] * spread
@@ -197,7 +197,7 @@ def in_table_units(
     return scaled, moved, sd * scaling.scale
 
 
-def _regression(model: LinearGaussian, nodes: np.ndarray, members: np.ndarray):
+def regression(model: LinearGaussian, nodes: np.ndarray, members: np.ndarray):
     """R_PP⁻¹ R_Pj, the K with KᵀK = R_PP⁻¹, and R_jj − R_jP R_PP⁻¹ R_Pj."""
     group = model.group[nodes]
     inner = model.scatter[group[:, None, None], members[:, :, None], members[:, None, :]]

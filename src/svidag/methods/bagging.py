@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from svidag.methods.base import Method
+from svidag.methods.column_kinds import MIXED
 from svidag.methods.mixing import FitBatch, mix, slimmed
 from svidag.methods.probing import (
     FITS,
@@ -117,6 +118,7 @@ def fit_bags(
 
 def fit_automatically(
     batch: FitBatch,
+    mechanism: str,
     bag_rows: int | None,
     done: MixtureCheckpoint,
     saved: SavedState | None,
@@ -126,7 +128,7 @@ def fit_automatically(
     started = time.perf_counter()
     first = done.first
     if first is None:
-        first = batch.fit_table("auto", done.checkpoint, saved, identity)
+        first = batch.fit_table(mechanism, done.checkpoint, saved, identity)
         done.first = dataclasses.replace(first, problem=None)
         done.keep()
     first = dataclasses.replace(first, problem=batch.problem)
@@ -138,8 +140,8 @@ def fit_automatically(
         if found.check is not None and not found.check.passed:
             n = batch.problem.data.n_rows
             rows = rows_of_a_bag(found.check, n) if bag_rows is None else min(bag_rows, n)
-            few = batch.problem.data.m <= MOST_VARIABLES
-            choices = specifications(batch.method, "auto" if few else MECHANISMS[0])
+            few = batch.problem.data.m <= MOST_VARIABLES or mechanism == MIXED
+            choices = specifications(batch.method, mechanism if few else MECHANISMS[0])
             planned = batch.plan_bags(choices, FITS, rows)
             lighter = dataclasses.replace(batch, method=batch.method.for_mixture())
             fits = lighter.fit(planned, done.fits, done.keep, "fit of the mixture")
@@ -182,6 +184,10 @@ def _judge(found: Sensitivity) -> list[Reason]:
     if found.doubtful:
         text = f"{found.sentence} A mixture of fits would say so: allow more `minutes`."
         return [Reason(Level.NOT, text)]
+    if found.flipped.any():
+        arrows = "; ".join(found.lines(most=3))
+        text = f"{found.sentence} No more than 1 in 20 did, so that the fit stands, but not these"
+        return [Reason(Level.CAREFUL, f"{text}: {arrows}.")]
     if not found.probes:
         return [Reason(Level.CAREFUL, found.sentence)]
     return [Reason(Level.TRUST, found.sentence)]

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar
 
+from svidag.data import Kind
 from svidag.mechanisms.equations import ParameterDistribution
 from svidag.posterior import GraphDistribution
 from svidag.posterior.diagnostics import Details, Reason
@@ -45,6 +46,8 @@ class Support:
         Whether it computes ``graph_weights="structure"`` itself; otherwise draws are reweighted.
     coarsening
         Whether rows can count less than once.
+    kinds
+        The kinds of columns that it knows.
     """
 
     mechanisms: tuple[str, ...]
@@ -54,6 +57,7 @@ class Support:
     acyclic: bool = True
     structure_weights: bool = False
     coarsening: bool = False
+    kinds: tuple[Kind, ...] = (Kind.CONTINUOUS,)
 
     def mechanism(self, asked: str) -> str:
         """The mechanism to use: for ``"auto"`` the first, unless the method itself chooses."""

@@ -125,8 +125,8 @@ def _moments(problem: Problem) -> Moments:
     values, observed = problem.data.values, ~problem.data.intervened
     N = len(values)
     second = second_moments(values, observed) / N
-    arrays = (second.astype(np.float32), observed.sum(axis=0).astype(np.float32))
-    return Moments(*jax.device_put(arrays), N)
+    rows = observed.sum(axis=0).astype(np.float32)
+    return Moments(jax.device_put(second.astype(np.float32)), jax.device_put(rows), N)
 
 
 def _details(

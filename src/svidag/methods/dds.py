@@ -70,7 +70,7 @@ class DDS(DDSSettings, Method):
         outcome = loop.run(
             algorithm,
             loop.Keys.of_seed(run.seed),
-            loop.Schedule(self.epochs, self.chunk, stop=self.stop, grid=self.check_every),
+            loop.Schedule(self.epochs, self.check_every, stop=self.stop, grid=self.check_every),
             report=report,
             keep=lambda snapshot: run.checkpoint.keep("epochs", snapshot),
             resume=run.resumed("epochs"),
@@ -102,10 +102,6 @@ class DDS(DDSSettings, Method):
         last = errors[-self.patience :]
         return len(errors) > self.patience and bool(last[0] <= last.min())
 
-    def identity(self) -> dict[str, Any]:
-        """The settings; chunks change no number."""
-        return {name: value for name, value in self.values().items() if name != "chunk"}
-
 
 def _algorithm(problem: Problem, settings: DDS, seed: int) -> DAGSampling:
     import jax
@@ -117,11 +113,14 @@ def _algorithm(problem: Problem, settings: DDS, seed: int) -> DAGSampling:
     order = generator(seed, Stream.HELD_OUT_ROWS).permutation(data.n_rows)
     held = max(1, round(settings.validation * data.n_rows))
     values, seen = data.values.astype(np.float32), ~data.intervened
-    parts = [x[rows] for rows in (order[held:], order[:held]) for x in (values, seen)]
+    train, rest = order[held:], order[:held]
     p = edge_probability(problem.prior, settings.edge_probability).astype(np.float32)
     above = precedence(problem.prior.required, GAP)
-    placed = jax.device_put((*parts, above, p))
-    return DAGSampling(*placed[:4], problem.prior.to_jax(), *placed[4:], settings)
+    rows, held_rows, above, p = jax.device_put(
+        ((values[train], seen[train]), (values[rest], seen[rest]), above, p)
+    )
+    prior = problem.prior.to_jax()
+    return DAGSampling(rows[0], rows[1], held_rows[0], held_rows[1], prior, above, p, settings)
 
 
 def _details(outcome: Outcome[DDSState], algorithm: DAGSampling) -> DDSDiagnostics:

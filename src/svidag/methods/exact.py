@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from svidag.data import Kind
 from svidag.exact.graphs import exact_graphs, require_feasible
 from svidag.mechanisms.collapsed import parameter_distribution
 from svidag.methods.base import Method, MethodResult, Run, Support
@@ -30,7 +31,10 @@ class Exact(Method):
     name: ClassVar[str] = "exact"
     summary: ClassVar[str] = "Every graph accounted for, by dynamic programming; few variables."
     support: ClassVar[Support] = Support(
-        mechanisms=("linear", "nonlinear", "flexible"), structure_weights=True, coarsening=True
+        mechanisms=("linear", "nonlinear", "flexible", "discrete", "mixed"),
+        structure_weights=True,
+        coarsening=True,
+        kinds=tuple(Kind),
     )
 
     units: int = setting(200, "Hidden units of a nonlinear mechanism.", least=0)

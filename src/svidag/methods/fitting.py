@@ -14,6 +14,7 @@ from svidag.data import Dataset
 from svidag.data.resampling import split_groups
 from svidag.methods.bagging import MixtureCheckpoint, check_bags, fit_automatically, fit_bags
 from svidag.methods.base import Method, Support
+from svidag.methods.column_kinds import DISCRETE, suit
 from svidag.methods.mixing import FitBatch
 from svidag.methods.registry import METHODS, find_method
 from svidag.posterior import Posterior
@@ -38,6 +39,7 @@ def fit(
     mechanism: str = "auto",
     prior: Prior | None = None,
     interventions: Any = None,
+    kinds: Any = None,
     transforms: Any = None,
     standardise: bool = True,
     graph_weights: str = "order",
@@ -65,17 +67,23 @@ def fit(
         Gaussian noise), ``"flexible"`` (linear or curved, with noise of any shape that may grow
         with the causes), or a method's own. ``"auto"`` is what the method declares as its default;
         ``"order-mcmc"`` decides by evidence between linear and flexible ones, and the diagnostics
-        say what it chose and by how much.
+        say what it chose and by how much. For tables with discrete columns ``"auto"`` is
+        ``"discrete"`` (tables of probabilities, BDeu).
     prior
         Beliefs and hard knowledge; by default one expected parent per variable.
     interventions
         Boolean frame or array [N, m] of entries set from outside, or the name of the column that
         names each row's target. Such an entry is no evidence about its own causes.
+    kinds
+        What columns are where their dtype and values do not say it: ``{"stage": "ordinal"}``, with
+        ``"continuous"``, ``"binary"``, ``"categorical"``, ``"ordinal"`` or ``"count"``; the levels
+        of an ordinal column in their order, ``{"stage": ["low", "high"]}``; or one kind for every
+        column.
     transforms
         ``"log"`` or ``"rank-gaussian"`` for every column before the fit, or for some of them by
         name: ``{"CRP": "log"}``. Effects are then in the units of the transformed column.
     standardise
-        Centre and scale each column by its entries that were not set from outside.
+        Centre and scale each continuous column by its entries that were not set from outside.
     graph_weights
         ``"order"``: uniform over orders, the model of the paper. ``"structure"``: each graph counts
         once; draws are reweighted, and the diagnostics give the effective sample size.
@@ -141,10 +149,12 @@ def fit(
     )
     fits = check_bags(bags, bag_rows, chosen, mechanism)
     data, labels = split_groups(data, groups, interventions)
-    if transforms is not None:
-        data = Dataset.from_any(data, interventions=interventions, transforms=transforms)
-        interventions = None
-    problem = Problem.build(data, prior=prior, interventions=interventions, standardise=standardise)
+    table = Dataset.from_any(data, interventions=interventions, transforms=transforms, kinds=kinds)
+    can = _others(lambda support: set(table.kinds) <= set(support.kinds))
+    mechanism, table = suit(chosen, mechanism, table, can)
+    if fits == "auto" and mechanism == DISCRETE:
+        fits = None
+    problem = Problem.build(table, prior=prior, interventions=None, standardise=standardise)
     _require_support(chosen, problem)
     _require_rows(labels, problem)
     identity = problem.fingerprint(
@@ -167,7 +177,7 @@ def fit(
         else:
             done = MixtureCheckpoint.load(state_file, saved)
             if fits == "auto":
-                posterior = fit_automatically(batch, bag_rows, done, saved, identity)
+                posterior = fit_automatically(batch, mechanism, bag_rows, done, saved, identity)
             else:
                 posterior = fit_bags(batch, mechanism, int(fits), bag_rows, done, identity)
     _warn(posterior)

@@ -5,8 +5,8 @@ node the parents are chosen greedily, by that mechanism's own evidence and the p
 regard to cycles: the sum over nodes is a pseudo-evidence, log Π_j p(x_j | chosen neighbours of j).
 
 Flexible mechanisms contain the linear ones and never have less evidence; they are chosen if they
-gain more than `LEAST_GAIN` in all. Their fits take long, so that their parents are those that BGe
-or a small network chooses, whichever gives more.
+gain more than `LEAST_GAIN` in all. Their fits take long, so that parents are those that BGe or a
+small network chooses, whichever gives more to the mechanism in question.
 """
 
 from __future__ import annotations
@@ -17,10 +17,15 @@ from typing import Any
 
 import numpy as np
 
+from svidag.mechanisms.collapsed import IntegratedScores
+from svidag.mechanisms.discrete import DiscreteTables
 from svidag.mechanisms.flexible import LOCATIONS, FlexibleMechanism
 from svidag.mechanisms.flexible_screen import ScreenedFlexible
 from svidag.mechanisms.linear import LinearGaussian
 from svidag.mechanisms.local import FamilyScores
+from svidag.mechanisms.mixed import MixedMechanism
+from svidag.mechanisms.mixed_screen import ScreenedMixed
+from svidag.mechanisms.order_averaged import OrderAveraged
 from svidag.mechanisms.wide import WideNetwork
 from svidag.prior import EdgePrior
 from svidag.problem import Problem
@@ -57,7 +62,7 @@ class Integrated:
     Attributes
     ----------
     name
-        ``"linear"``, ``"nonlinear"`` or ``"flexible"``.
+        ``"linear"``, ``"nonlinear"``, ``"flexible"``, ``"discrete"`` or ``"mixed"``.
     scores
         The evidence of every node given any parents.
     sketch
@@ -69,7 +74,7 @@ class Integrated:
     """
 
     name: str
-    scores: LinearGaussian | WideNetwork | FlexibleMechanism | ScreenedFlexible
+    scores: IntegratedScores
     sketch: WideNetwork | None
     margin: float | None = None
     weight: float = 1.0
@@ -105,6 +110,12 @@ def integrate(
     margin = None if choice is None else choice.margin
     if mechanism == "linear":
         return Integrated(mechanism, build.linear(), None, margin, weight)
+    if mechanism == "discrete":
+        return Integrated(mechanism, DiscreteTables.of(problem.data, weight), None, None, weight)
+    if mechanism == "mixed":
+        mixed = OrderAveraged(MixedMechanism(problem.data, weight))
+        scores = ScreenedMixed(mixed) if screened else mixed
+        return Integrated(mechanism, scores, None, None, weight)
     if mechanism == "flexible":
         flexible = build.flexible()
         scores = ScreenedFlexible.of(flexible) if screened else flexible
@@ -197,7 +208,9 @@ class _Builder:
             forward_selection(scores, prior, most=MOST_PARENTS)
             for scores in (flexible.linear, self.network(min(self.sketch_units, FEW_UNITS)))
         ]
-        plain = weigh(flexible.linear, selections[0])
-        found = np.maximum(*(weigh(flexible, selected) for selected in selections))
-        gain = float((found - plain).sum()) - LEAST_GAIN
+
+        def best(scores: FamilyScores) -> float:
+            return float(np.maximum(*(weigh(scores, chosen) for chosen in selections)).sum())
+
+        gain = best(flexible) - best(flexible.linear) - LEAST_GAIN
         return Choice("flexible" if gain > 0 else "linear", abs(gain))

@@ -13,11 +13,14 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar
 
+from svidag.data import Kind
 from svidag.exact.orders import ExactOrders, parent_weights
-from svidag.mechanisms.collapsed import parameter_distribution
+from svidag.mechanisms.collapsed import IntegratedScores, parameter_distribution
+from svidag.mechanisms.discrete import DiscreteTables
 from svidag.mechanisms.flexible import FlexibleMechanism
 from svidag.mechanisms.flexible_screen import ScreenedFlexible
 from svidag.mechanisms.linear import LinearGaussian
+from svidag.mechanisms.mixed_screen import ScreenedMixed
 from svidag.mechanisms.wide import WideNetwork
 from svidag.methods.base import Method, MethodResult, Run, Support
 from svidag.methods.mechanism_choice import Integrated, integrate
@@ -34,7 +37,10 @@ MAX_EXACT_NETWORK_WORK = 25_000_000
 """Parent sets times rows up to which problems of networks are: half a minute."""
 
 MAX_EXACT_FLEXIBLE = 8
-"""Variables up to which problems of flexible mechanisms are; a search fits fewer families."""
+"""Variables up to which flexible and mixed mechanisms are; a search fits fewer families."""
+
+MAX_EXACT_COUNTS = 2.5e8
+"""Rows times parent sets of all variables up to which discrete problems are: ten seconds."""
 
 MAX_FLEXIBLE_VARIABLES, MAX_FLEXIBLE_CELLS = 30, 60_000
 """Variables, and rows times variables, up to which ``"auto"`` considers flexible mechanisms."""
@@ -51,7 +57,7 @@ EXACT = Reason(
 SCREENED = Reason(
     Level.TRUST,
     "Every order is accounted for, nothing is sampled; possible parents that explain nothing in "
-    "two simpler regressions were weighed by those regressions alone.",
+    "simpler regressions were weighed by those regressions alone.",
 )
 
 
@@ -73,7 +79,9 @@ class OrderMCMC(ChainSettings, SearchSettings, Method):
         "Mechanisms integrated out, Markov chains over orders; small problems are summed exactly."
     )
     support: ClassVar[Support] = Support(
-        mechanisms=("auto", "linear", "nonlinear", "flexible"), coarsening=True
+        mechanisms=("auto", "linear", "nonlinear", "flexible", "discrete", "mixed"),
+        coarsening=True,
+        kinds=tuple(Kind),
     )
     trial: ClassVar[Mapping[str, Any]] = MappingProxyType({"exact": False, "orders": 200})
 
@@ -123,14 +131,17 @@ def _flexible_is_affordable(problem: Problem) -> bool:
     return m <= MAX_FLEXIBLE_VARIABLES and rows * m <= MAX_FLEXIBLE_CELLS
 
 
-def sums_exactly(
-    model: LinearGaussian | WideNetwork | FlexibleMechanism | ScreenedFlexible,
-) -> bool:
+def sums_exactly(model: IntegratedScores) -> bool:
     """Whether a problem is small enough to be summed over all orders."""
+    if isinstance(model, ScreenedMixed):
+        return model.m <= MAX_EXACT_FLEXIBLE
+    if isinstance(model, DiscreteTables):
+        return model.codes.size * 2.0 ** (model.m - 1) <= MAX_EXACT_COUNTS
     if isinstance(model, LinearGaussian):
         return model.m <= MAX_EXACT_LINEAR
     if isinstance(model, FlexibleMechanism | ScreenedFlexible):
         return model.m <= MAX_EXACT_FLEXIBLE
+    assert isinstance(model, WideNetwork)
     return model.columns.shape[1] * 2.0**model.m <= MAX_EXACT_NETWORK_WORK
 
 
@@ -143,7 +154,7 @@ def _sum_orders(problem: Problem, run: Run, mechanism: Integrated) -> MethodResu
         parameter_distribution(mechanism.scores, problem.scaling),
         mechanism.name,
         Status.EXACT,
-        (SCREENED if isinstance(mechanism.scores, ScreenedFlexible) else EXACT,),
+        (SCREENED if isinstance(mechanism.scores, ScreenedFlexible | ScreenedMixed) else EXACT,),
         mechanism_margin=mechanism.margin,
         log_evidence=graphs.log_evidence,
     )

@@ -18,6 +18,7 @@ from svidag.mechanisms.flexible_screen import ScreenedFlexible
 from svidag.mechanisms.gaussian_blocks import GaussianBlocks
 from svidag.mechanisms.linear import LinearGaussian
 from svidag.mechanisms.local import CachedScores, FamilyScores, LocalScores
+from svidag.mechanisms.mixed_screen import ScreenedMixed
 from svidag.methods.base import Run
 from svidag.methods.chain_diagnostics import chain_status, chain_values, judge_chains
 from svidag.methods.mechanism_choice import Integrated
@@ -261,8 +262,10 @@ def _growth(
     growth = GrowthSettings(**{f.name: getattr(settings, f.name) for f in _SEARCH})
     if mechanism.sketch is not None:
         growth = dataclasses.replace(growth, powers=_powers(rows))
-    elif isinstance(mechanism.scores, ScreenedFlexible):
+    elif isinstance(mechanism.scores, ScreenedFlexible | ScreenedMixed):
         growth = dataclasses.replace(growth, powers=_powers(rows), mechanism_sweeps=FLEXIBLE_SWEEPS)
+    elif mechanism.name == "discrete":
+        growth = dataclasses.replace(growth, mechanism_sweeps=FLEXIBLE_SWEEPS)
     elif mechanism.name != "linear":
         growth = dataclasses.replace(growth, expand_within=NETWORK_EXPAND_WITHIN)
     if m > MANY_VARIABLES:
@@ -298,7 +301,8 @@ def _grower(task: _Task) -> Grower:
         blocks = mechanism.scores.curved
     else:
         data = problem.data
-        blocks = GaussianBlocks.additive(data.values, data.intervened, mechanism.weight)
+        values = data.values if data.continuous.all() else _standard(data.values)
+        blocks = GaussianBlocks.additive(values, data.intervened, mechanism.weight)
     return Grower(
         weigher(mechanism.scores),
         None if mechanism.sketch is None else weigher(mechanism.sketch),
@@ -309,6 +313,12 @@ def _grower(task: _Task) -> Grower:
         task.schedule.flattest,
         run.deadline,
     )
+
+
+def _standard(values: Float[np.ndarray, "N m"]) -> Float[np.ndarray, "N m"]:
+    """Codes in the scale that Gaussian models expect; orders need only be roughly right."""
+    away = values - values.mean(axis=0)
+    return away / np.maximum(away.std(axis=0), 1e-9)
 
 
 def _tabulate(task: _Task, grower: Grower) -> ParentSetTables:

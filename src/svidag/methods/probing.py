@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import UInt8
 
 from svidag.methods.base import Method
+from svidag.methods.column_kinds import DISCRETE, MIXED
 from svidag.methods.mechanism_choice import flexible_mechanism
 from svidag.methods.mixing import FitBatch
 from svidag.methods.specifications import MECHANISMS, RANK, RAW, PlannedFit, Specification
@@ -89,7 +90,7 @@ def plan_probes(batch: FitBatch, first: Posterior) -> list[Probe]:
     some = np.arange(n) if n <= PROBE_ROWS else np.sort(rng.choice(n, PROBE_ROWS, replace=False))
     drawn = batch.resample(min(n, PROBE_ROWS), FITS)
     asked = [("margins", "rank-Gaussian margins", Specification(RANK, mechanism), some)]
-    if mechanism != MECHANISMS[0]:
+    if mechanism not in (MECHANISMS[0], DISCRETE, MIXED):
         simple = MECHANISMS[0]
         asked.append(("mechanism", f"{simple} mechanisms", Specification(RAW, simple), some))
     asked.append(("resample", "resampled rows", Specification(RAW, mechanism), drawn))
@@ -135,7 +136,8 @@ def _credible(
     Both are compared on the rows of the probe by the log evidence that their causes gain over no
     causes at all: what a change of margins does to single columns drops out.
     """
-    if check is None or not check.passed or probe.change == "resample":
+    kinds = probe.planned.specification.mechanism in (DISCRETE, MIXED)
+    if kinds or check is None or not check.passed or probe.change == "resample":
         return True
     planned, seed = probe.planned, batch.seed
     same_rows = dataclasses.replace(planned, specification=Specification(RAW, MECHANISMS[1]))

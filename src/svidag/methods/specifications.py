@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Int
 
-from svidag.data import Dataset
 from svidag.data.transforms import rank_gaussian
 from svidag.methods.base import Method
 from svidag.problem import Problem
@@ -75,9 +74,10 @@ class PlannedFit:
         values = data.values if whole.scaling is None else whole.scaling.invert(data.values)
         values = values[self.rows]
         if self.specification.margins == RANK:
-            pairs = zip(values.T, data.names, strict=True)
-            values = np.column_stack([rank_gaussian(column, name) for column, name in pairs])
-        part = Dataset(data.names, values, data.intervened[self.rows], data.transforms)
+            values = values.copy()
+            for j in np.flatnonzero(data.continuous):
+                values[:, j] = rank_gaussian(values[:, j], data.names[j])
+        part = dataclasses.replace(data, values=values, intervened=data.intervened[self.rows])
         checksum, scaling = part.checksum, None
         if whole.scaling is not None:
             part, scaling = part.standardise()

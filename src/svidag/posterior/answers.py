@@ -34,12 +34,15 @@ class Answers:
         n: int = 1000,
         seed: int = 0,
         *,
+        to: Any = None,
+        value: Any = None,
         holding: Any = None,
         level: Any = 0.95,
     ) -> svidag.effects.Effect:
         """What moving the cause does to the mean of the effect, over graphs and parameters.
 
-        E[effect | do(cause = at + change)] − E[effect | do(cause = at)].
+        E[effect | do(cause = at + change)] − E[effect | do(cause = at)]; for a discrete effect the
+        change of the probability of one of its values.
 
         Parameters
         ----------
@@ -50,7 +53,13 @@ class Answers:
             column where the `Dataset` transforms it (a change of 1 in a log column is a factor e).
         at
             From where; by default from the mean of the rows in which it was not set from outside.
-            Of no concern to linear mechanisms.
+            Of no concern to linear mechanisms. A discrete cause goes from its most frequent value.
+        to
+            Where the cause goes, instead of `change`. A discrete cause goes to the next value of an
+            ordinal column, and else to the most frequent of its other values.
+        value
+            The value of a discrete effect whose probability is meant; by default the last one, of a
+            categorical column the most frequent one.
         n
             Number of graphs drawn.
         seed
@@ -84,7 +93,17 @@ class Answers:
         from svidag.effects import total_effect
 
         return total_effect(
-            self, cause, effect, change=change, at=at, holding=holding, n=n, seed=seed, level=level
+            self,
+            cause,
+            effect,
+            change=change,
+            at=at,
+            to=to,
+            value=value,
+            holding=holding,
+            n=n,
+            seed=seed,
+            level=level,
         )
 
     def do(self: Any, values: Any, n: int = 1000, seed: int = 0) -> pd.DataFrame:
@@ -133,7 +152,8 @@ class Answers:
         Returns
         -------
         pandas.DataFrame
-            A column for each predicted variable; with a level, `mean`, `low` and `high` of each.
+            A column for each predicted variable; with a level, `mean`, `low` and `high` of each. Of
+            discrete variables the probability of every value, in columns (variable, value).
 
         Examples
         --------

@@ -229,7 +229,7 @@ def _favoured_by(posterior: Posterior) -> tuple[Ground, str]:
     beliefs = _has_beliefs(posterior)
     if posterior.mechanism is None:
         return Ground.UNKNOWN, "not recorded"
-    if posterior.mechanism != "linear":
+    if posterior.mechanism not in ("linear", "discrete", "mixed"):
         form = "form of the mechanism"
         return Ground.FORM, f"{form} and beliefs only" if beliefs else f"{form} only"
     assert posterior.diagnostics is not None

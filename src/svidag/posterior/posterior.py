@@ -254,10 +254,8 @@ class Posterior(Answers):
 
         log n⁻¹ Σ_s p(row | A_s, θ_s), in the units of the table.
         """
-        values = Dataset.from_any(rows, names=None if hasattr(rows, "columns") else self.names)
-        if values.names != self.names:
-            raise ValueError(f"rows must have the columns {self.names}; got {values.names}")
-        terms = self._mechanisms().log_likelihood(self.sample(n, seed), values.values, seed)
+        table = self._values(rows)
+        terms = self._mechanisms().log_likelihood(self.sample(n, seed), table, seed)
         return logsumexp(terms, axis=0) - np.log(n)
 
     def spread(self) -> pd.DataFrame:
@@ -283,6 +281,21 @@ class Posterior(Answers):
         if self.problem is not None:
             parts.append(f"{self.problem.data.n_rows:,} rows")
         return "; ".join(parts)
+
+    def _values(self, rows: Any) -> Float[np.ndarray, "N m"]:
+        """Rows with every column, as the mechanisms know them."""
+        data = None if self.problem is None else self.problem.data
+        if data is not None and data.discrete.any():
+            frame = rows if isinstance(rows, pd.DataFrame) else pd.DataFrame(rows)
+            found = tuple(map(str, frame.columns))
+            if isinstance(rows, pd.DataFrame) and found != self.names:
+                raise ValueError(f"rows must have the columns {self.names}; got {found}")
+            return data.encode(frame.set_axis(pd.Index(self.names, dtype=object), axis=1))
+        names = None if hasattr(rows, "columns") else self.names
+        found = Dataset.from_any(rows, names=names, kinds="continuous")
+        if found.names != self.names:
+            raise ValueError(f"rows must have the columns {self.names}; got {found.names}")
+        return found.values
 
     def _mechanisms(self) -> ParameterDistribution:
         if self.mechanisms is None:

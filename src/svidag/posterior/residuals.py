@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Float, Int
 
+from svidag.mechanisms.nodewise import NodewiseEquations
+from svidag.run.streams import Stream, generator
+
 if TYPE_CHECKING:
     from svidag.posterior.posterior import Posterior
 
@@ -21,7 +24,7 @@ def residuals(
 
     Mechanisms are at the centre of their distribution. With x(ε) what an equation gives for
     standard normal noise ε, a residual is (x − x(0))/(x(1) − x(0)); NaN where a value was set from
-    outside.
+    outside. That of a discrete variable is chosen at random among the noise that gives its level.
 
     Examples
     --------
@@ -41,6 +44,11 @@ def residuals(
     graph = posterior.consensus().graph.to_numpy().astype(np.uint8)
     equations = distribution.centre(graph[None])
     left = np.empty(given.shape[1:])
+    if isinstance(equations, NodewiseEquations):
+        uniform = generator(0, Stream.RESIDUALS).random(left.shape)
+        for j in range(data.m):
+            left[:, j] = equations.equations[0, j].noise(given[0], uniform[:, j])
+        return np.where(data.intervened[rows], np.nan, left)
     for j, alone in enumerate(np.eye(data.m, dtype=bool)):
         usual, high = (
             equations.propagate(given, np.full(given.shape, noise), alone[None])[0, :, j]

@@ -125,9 +125,12 @@ class Sensitivity:
 
     @property
     def doubtful(self) -> bool:
-        """Whether sure arrows are not to be trusted: the fit fails its check, or some flip."""
+        """Whether sure arrows are not to be trusted: the fit fails its check, or too many flip.
+
+        One sure arrow in twenty may be wrong by what "sure" means; more than that are too many.
+        """
         failed = self.check is not None and not self.check.passed
-        return bool(self.sure and (failed or self.flipped.any()))
+        return bool(self.sure and (failed or self.flipped.sum() > (1 - SURE) * self.sure))
 
     @property
     def reason(self) -> str:

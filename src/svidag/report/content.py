@@ -16,7 +16,7 @@ from svidag.effects import Experiments
 from svidag.posterior import GraphDistribution, Posterior
 from svidag.posterior.decisions import Decisions, Direction, Pair, Status, decisions
 from svidag.report import sections
-from svidag.report.effects import Effects, effects
+from svidag.report.effects import Effects, effect_sentences, effects
 from svidag.report.layout import Layout, layered
 from svidag.report.number_format import percent
 from svidag.report.summary import mechanism_line
@@ -48,6 +48,7 @@ class Content:
     mechanism: str
     sensitivity: sections.ModelDependence | None = None
     experiments: Experiments | None = None
+    sentences: tuple[str, ...] = ()
 
     @property
     def pairs(self) -> tuple[Pair, ...]:
@@ -129,6 +130,7 @@ def content(posterior: Posterior) -> Content:
         mechanism=mechanism_line(posterior),
         sensitivity=sections.model_dependence(posterior),
         experiments=sections.experiments(posterior),
+        sentences=effect_sentences(posterior),
     )
 
 

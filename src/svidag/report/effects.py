@@ -26,6 +26,8 @@ GRAPHS = 1000
 """Draws behind linear effects."""
 SIMULATED = 100
 """Draws behind effects that are simulated."""
+SENTENCES, SENTENCE_DRAWS = 8, 100
+"""Effects that are told in sentences, and the draws behind each."""
 LEVEL = 0.95
 """Probability of the intervals, as in `Posterior.effect`."""
 
@@ -58,7 +60,9 @@ class Effects:
 
 
 def effects(posterior: Posterior, seed: int = 0) -> Effects | None:
-    """All total effects; None for a posterior without mechanisms or data.
+    """All total effects; None for a posterior without mechanisms or data, or of other columns.
+
+    Discrete variables have no means and standard deviations: `effect_sentences` is for them.
 
     Examples
     --------
@@ -69,7 +73,7 @@ def effects(posterior: Posterior, seed: int = 0) -> Effects | None:
     (4, 4)
     """
     distribution, problem = posterior.mechanisms, posterior.problem
-    if distribution is None or problem is None:
+    if distribution is None or problem is None or not problem.data.continuous.all():
         return None
     at, change = _usual(posterior)
     n = GRAPHS if posterior.mechanism == "linear" else SIMULATED
@@ -83,6 +87,36 @@ def effects(posterior: Posterior, seed: int = 0) -> Effects | None:
     low, high = np.quantile(draws, [tail, 1 - tail], axis=0)
     beyond = at + change > observed_range(problem)[1]
     return Effects(change, draws.mean(axis=0), low, high, 1 - reached.mean(axis=0), n, beyond)
+
+
+def effect_sentences(posterior: Posterior) -> tuple[str, ...]:
+    """What the most probable arrows do, in the words of the table, where columns are discrete.
+
+    Examples
+    --------
+    >>> import pandas as pd, svidag
+    >>> table = pd.DataFrame({"rain": ["no", "no", "yes"] * 40, "wet": [0, 0, 1] * 39 + [1, 1, 1]})
+    >>> prior = svidag.Prior(required=[("rain", "wet")])
+    >>> effect_sentences(svidag.fit(table, prior=prior, method="exact", progress=False))[0][:17]
+    'P(wet = 1) rises '
+    """
+    problem = posterior.problem
+    if posterior.mechanisms is None or problem is None or problem.data.continuous.all():
+        return ()
+    edges = posterior.edge_probabilities().to_numpy()
+    best = np.argsort(-edges, axis=None, kind="stable")[:SENTENCES]
+    pairs = [np.unravel_index(k, edges.shape) for k in best]
+    found = []
+    for i, j in pairs:
+        if edges[i, j] > 0.5 and not problem.data.intervened[:, j].all():
+            one = posterior.effect(posterior.names[i], posterior.names[j], n=SENTENCE_DRAWS)
+            low, high = one.interval
+            found.append(
+                f"{one.sentence[:1].upper()}{one.sentence[1:]} (change {one.mean:.3g}, "
+                f"{100 * one.level:g} % between {low:.3g} and {high:.3g}; no path with probability "
+                f"{one.probability_zero:.2f})."
+            )
+    return tuple(found)
 
 
 def _usual(posterior: Posterior) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:

@@ -15,6 +15,8 @@ import pandas as pd
 from jaxtyping import Bool, Float
 
 from svidag import __version__
+from svidag.data import Dataset
+from svidag.data.kinds import listing_levels
 from svidag.effects import Experiments
 from svidag.posterior import Posterior
 from svidag.posterior.distributions import DRAWS
@@ -174,6 +176,7 @@ class Column:
     """One variable: its statistics in original units, and a histogram with bars up to 1."""
 
     name: str
+    kind: str
     transform: str | None
     mean: float
     deviation: float
@@ -202,7 +205,13 @@ def data(posterior: Posterior) -> Data | None:
     if problem.scaling is not None:
         values = problem.scaling.invert(values)
     columns = tuple(
-        _column(name, values[:, j], problem.data.intervened[:, j], problem.data.transforms[j])
+        _column(
+            name,
+            problem.data.number_column(j) if problem.data.levels[j] else values[:, j],
+            problem.data.intervened[:, j],
+            problem.data.transforms[j],
+            _kind(problem.data, j),
+        )
         for j, name in enumerate(problem.data.names)
     )
     return Data(len(values), columns, problem.scaling is not None, findings(posterior))
@@ -213,6 +222,7 @@ def _column(
     column: Float[np.ndarray, " N"],
     intervened: Bool[np.ndarray, " N"],
     transform: str | None,
+    kind: str,
 ) -> Column:
     free = column[~intervened] if not intervened.all() else column
     # Standardising and back leaves rounding errors.
@@ -221,6 +231,7 @@ def _column(
     bars = tuple((count / count.max()).round(3).tolist())
     return Column(
         name,
+        kind,
         transform,
         float(free.mean()),
         float(free.std()),
@@ -229,6 +240,12 @@ def _column(
         int(intervened.sum()),
         bars,
     )
+
+
+def _kind(data: Dataset, j: int) -> str:
+    """The kind of a column, and its values where they are text."""
+    text = any(isinstance(level, str) for level in data.levels[j])
+    return f"{data.kinds[j]}: {listing_levels(data.levels[j])}" if text else str(data.kinds[j])
 
 
 def _decimals(deviation: float) -> int:
@@ -335,6 +352,8 @@ def experiments(posterior: Posterior) -> Experiments | None:
     `svidag next RUN` and `Posterior.next_experiments` take their time, and answer more precisely.
     """
     if posterior.problem is None or posterior.mechanisms is None:
+        return None
+    if not posterior.problem.data.continuous.all():
         return None
     m, drawn = len(posterior.names), posterior.mechanisms
     graphs = posterior.sample(DRAWS)[:FAMILY_GRAPHS]

@@ -177,7 +177,7 @@ def _discrete(posterior: Posterior) -> Iterator[Reason]:
     data = posterior.problem.data
     low, high = data.values.min(axis=0), data.values.max(axis=0)
     two = ((data.values == low) | (data.values == high)).all(axis=0)
-    names = [name for name, binary in zip(data.names, two, strict=True) if binary]
+    names = [data.names[j] for j in np.flatnonzero(two & data.continuous)]
     if names:
         yield Reason(
             Level.CAREFUL,
@@ -201,6 +201,13 @@ def _assumptions(posterior: Posterior) -> Iterator[str]:
         yield (
             "Noise is added to what causes do; it may have any smooth shape, and its size may "
             "change with the causes, but its shape does not."
+        )
+    elif facts is not None and facts.mechanism == "discrete":
+        yield "Every combination of causes has its own probabilities."
+    elif facts is not None and facts.mechanism == "mixed":
+        yield (
+            "Continuous variables, and log(1 + x) of counts, have additive Gaussian noise; "
+            "discrete ones follow from their causes by logits."
         )
     else:
         yield "Noise is additive and Gaussian."

@@ -51,6 +51,7 @@ class Stream(enum.StrEnum):
     PROBE_SEEDS = "seeds of probes under other specifications"
     RADIUS_DRAWS = "draws that a radius is chosen by"
     REPORT_NOISE = "noise of the effects in a report"
+    RESIDUALS = "residuals of discrete variables"
     RESAMPLES = "rows of a resampled table"
     SEARCHES = "searches over orders"
     SEARCHES_BY_MECHANISM = "searches over orders by the mechanism itself"

@@ -12,7 +12,7 @@ from svidag.run.settings import Settings, setting
 class BCDSettings(Settings):
     """What BCD Nets can be asked to do differently."""
 
-    iterations: int = setting(10_000, "Steps.", least=1)
+    iterations: int = setting(8000, "Steps.", least=1)
     step_draws: int = setting(32, "Draws of weights and order at each step.", least=1)
     learning_rate: float = setting(1e-3, "Learning rate of AdaBelief.", above=0)
     temperatures: tuple[float, ...] = setting(

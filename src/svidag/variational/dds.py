@@ -144,7 +144,8 @@ class DAGSampling(CompiledAlgorithm[DDSState]):
             rejected,
         )
         edges = jnp.where(self.prior.free, jax.nn.sigmoid(state.graph.logits), 0.0).sum() / 2
-        mean = jnp.sum(jnp.where(finite, losses, 0.0)) / jnp.maximum(finite.sum(), 1)
+        count = jnp.maximum(finite.sum(), 1).astype(losses.dtype)
+        mean = jnp.sum(jnp.where(finite, losses, 0.0)) / count
         return state, DDSInfo(mean, error, edges, left_out, rejected)
 
     def _minibatch(self, state: DDSState, rows: Array, weights: Array, key: Array) -> Any:

@@ -33,4 +33,3 @@ class DDSSettings(Settings):
     )
     network_rate: float = setting(1e-3, "Adam's learning rate of the networks.", above=0)
     graph_rate: float = setting(1e-2, "Adam's learning rate of orders and edges.", above=0)
-    chunk: int = setting(10, "Epochs between two reports of progress.", least=1)

@@ -151,7 +151,8 @@ class ProDAGInfo(NamedTuple):
     stopped: bool
 
 
-NOTHING = ProDAGInfo(*(float("nan"),) * 3, 0.0, 0, 0, 0, 0, True)
+NAN = float("nan")
+NOTHING = ProDAGInfo(NAN, NAN, NAN, 0.0, 0, 0, 0, 0, True)
 """The metrics of a step after the end."""
 
 
@@ -170,8 +171,8 @@ class ProDAG(HostAlgorithm[ProDAGState]):
         self.allowed, self.required = allowed, required
         self.mechanism, self.settings = mechanism, settings
         self.path = settings.path(mechanism, final=False)
-        fixed = isinstance(settings.radius, float | int)
-        self.radius = float(settings.radius) if fixed else float("inf")
+        radius = settings.radius
+        self.radius = float("inf") if radius is None or isinstance(radius, str) else float(radius)
 
     def init(self, key: Array) -> ProDAGState:
         """The guide at the prior."""
@@ -200,8 +201,18 @@ class ProDAG(HostAlgorithm[ProDAGState]):
             self.settings,
         )
         bound = -float(loss) * len(self.evidence.values)
-        counts = _counts(strengths, support, self.allowed)
-        info = ProDAGInfo(bound, float(log_likelihood), *counts, int(moved.rejected), False)
+        edges = support.kept.sum(axis=(1, 2))
+        info = ProDAGInfo(
+            bound=bound,
+            log_likelihood=float(log_likelihood),
+            edges=float(edges.mean()),
+            broken=float(support.broken.mean()),
+            empty=int((edges == 0).sum()),
+            zero_strengths=int((strengths[:, self.allowed] == 0).sum()),
+            guarded=int(support.guarded.sum()),
+            rejected=int(moved.rejected),
+            stopped=False,
+        )
         return moved, info
 
     def save(self, state: ProDAGState) -> dict[str, Any]:
@@ -211,17 +222,6 @@ class ProDAG(HostAlgorithm[ProDAGState]):
     def restore(self, template: ProDAGState, saved: Any) -> ProDAGState:
         """The state with these arrays."""
         return with_arrays(template, saved)
-
-
-def _counts(strengths: np.ndarray, support: Support, allowed: np.ndarray) -> tuple[Any, ...]:
-    edges = support.kept.sum(axis=(1, 2))
-    return (
-        float(edges.mean()),
-        float(support.broken.mean()),
-        int((edges == 0).sum()),
-        int((strengths[:, allowed] == 0).sum()),
-        int(support.guarded.sum()),
-    )
 
 
 def _optimiser(settings: ProDAGSettings) -> Any:
@@ -358,6 +358,7 @@ def _strengths_within(weights, kept, required, radius):
 @jax.jit
 def _mean_error(weights, kept, required, radius, evidence):
     def one(pair):
-        return evidence.errors(pair[0], factors(*pair, required, radius))
+        weights, kept = pair
+        return evidence.errors(weights, factors(weights, kept, required, radius))
 
     return jax.lax.map(one, (weights, kept)).mean()
