@@ -92,7 +92,8 @@ class Dataset:
     @classmethod
     def from_parts(cls, parts: Mapping[str, Any]) -> "Dataset":
         """The data of these parts; files from before there were kinds have no kinds and levels."""
-        return cls(**parts)
+        kinds = tuple(map(Kind, parts.get("kinds", ())))
+        return cls(**{**parts, "kinds": kinds})
 
     @classmethod
     def from_any(

@@ -186,7 +186,7 @@ def _categories(column: pd.Series, name: str, asked: str | None) -> Column:
 def _truth_values(column: pd.Series, name: str, asked: str | None) -> Column:
     values = np.full(len(column), np.nan)
     present = column.notna().to_numpy()
-    values[present] = column[present].astype(bool).to_numpy()
+    values[present] = np.asarray(column[present], dtype=bool)
     if asked in ("continuous", "count"):
         return _numbers(values, name, asked)
     if len(np.unique(values[present])) < 2:  # constant: the audit says so

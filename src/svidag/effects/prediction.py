@@ -118,7 +118,7 @@ def _read(
     if given:
         problem = posterior.problem
         if problem is not None and problem.data.discrete.any():
-            table = problem.data.encode(rows[given])
+            table = problem.data.encode(pd.DataFrame(rows[given]))
         else:
             table = Dataset.from_any(rows[given], kinds="continuous").values
         if not np.isfinite(table).all():

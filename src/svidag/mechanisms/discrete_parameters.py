@@ -150,4 +150,4 @@ def _log_dirichlet(
 ) -> Float[np.ndarray, "q r"]:
     """log θ, θ ~ Dirichlet(α); tiny α must not underflow: log G(α) = log G(α + 1) + log(u)/α."""
     logs = np.log(rng.standard_gamma(alpha + 1.0)) + np.log(1.0 - rng.random(alpha.shape)) / alpha
-    return logs - logsumexp(logs, axis=1, keepdims=True)
+    return logs - np.asarray(logsumexp(logs, axis=1, keepdims=True))

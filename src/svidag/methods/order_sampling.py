@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 
 from svidag.mechanisms.flexible_screen import ScreenedFlexible
 from svidag.mechanisms.gaussian_blocks import GaussianBlocks
