@@ -97,7 +97,7 @@ class VariationalSettings(Settings):
         7.0, "Chains: keep parent sets whose share could be above exp(−reach).", above=0
     )
     capacity: int = setting(2000, "Chains: parent sets kept for a node at most.", least=1)
-    rounds: int = setting(600, "Chains: estimated moves after training at most.", least=1)
+    rounds: int = setting(200, "Chains: estimated moves after training at most.", least=1)
     estimate_draws: int = setting(8, "Chains: parent sets drawn for each estimate.", least=1)
     check_every: int = setting(20, "Chains: rounds between two checks of agreement.", least=1)
     thin: int = setting(2, "Chains: rounds from one kept graph to the next.", least=1)
