@@ -8,10 +8,10 @@ from svidag.methods.mechanism_choice import integrate
 from svidag.problem import Problem
 
 
-def choose(table, other="flexible"):
+def choose(table, units=32):
     problem = Problem.build(table, prior=None, interventions=None, standardise=True)
     found = integrate(
-        problem, "auto", units=32, sketch_units=12, seed=0, notes={}, other=other, screened=True
+        problem, "auto", units=units, sketch_units=12, seed=0, notes={}, other="flexible"
     )
     return found.name, found.margin
 
@@ -32,3 +32,8 @@ def test_other_noise_is_noticed_on_a_hundred_rows(noise):
     assert name == "flexible"
     assert np.isfinite(margin)
     assert margin > 0
+
+
+def test_bends_with_gaussian_noise_are_left_to_the_larger_network():
+    table = svidag.datasets.synthetic(m=6, edges=9, n=1000, kind="nonlinear", seed=3).data
+    assert choose(table, units=200)[0] == "nonlinear"

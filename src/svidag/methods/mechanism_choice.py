@@ -5,8 +5,9 @@ node the parents are chosen greedily, by that mechanism's own evidence and the p
 regard to cycles: the sum over nodes is a pseudo-evidence, log Π_j p(x_j | chosen neighbours of j).
 
 Flexible mechanisms contain the linear ones and never have less evidence; they are chosen if they
-gain more than `LEAST_GAIN` in all. Their fits take long, so that parents are those that BGe or a
-small network chooses, whichever gives more to the mechanism in question.
+gain more than `LEAST_GAIN` in all, and networks with Gaussian noise, which have more hidden units,
+if they gain more than that beyond the flexible ones. Flexible fits take long, so that parents are
+those that BGe or a small network chooses, whichever gives more to the mechanism in question.
 """
 
 from __future__ import annotations
@@ -196,21 +197,30 @@ class _Builder:
         return choose(candidates, self.problem.prior)
 
     def compare_flexible(self) -> Choice:
-        """Whether flexible mechanisms gain more than `LEAST_GAIN`."""
+        """Whether flexible mechanisms, or else networks with Gaussian noise, gain enough.
+
+        Each is compared with its own linear part, since priors on scales differ between the two.
+        """
         prior, flexible = self.problem.prior, self.flexible()
         odds = np.where(prior.free, prior.logit, 0.0)
         everyone = np.arange(len(odds))
-
-        def weigh(scores: FamilyScores, selected: np.ndarray) -> np.ndarray:
-            return scores.family_scores(everyone, selected.T) + (odds * selected).sum(axis=0)
-
         selections = [
             forward_selection(scores, prior, most=MOST_PARENTS)
             for scores in (flexible.linear, self.network(min(self.sketch_units, FEW_UNITS)))
         ]
 
         def best(scores: FamilyScores) -> float:
-            return float(np.maximum(*(weigh(scores, chosen) for chosen in selections)).sum())
+            found = [
+                scores.family_scores(everyone, chosen.T) + (odds * chosen).sum(axis=0)
+                for chosen in selections
+            ]
+            return float(np.maximum(*found).sum())
 
-        gain = best(flexible) - best(flexible.linear) - LEAST_GAIN
-        return Choice("flexible" if gain > 0 else "linear", abs(gain))
+        gains = {
+            "linear": 0.0,
+            "flexible": best(flexible) - best(flexible.linear) - LEAST_GAIN,
+            "nonlinear": best(self.network(self.units)) - best(self.network(0)) - 2 * LEAST_GAIN,
+        }
+        name = max(gains, key=lambda name: gains[name])
+        others = [gain for other, gain in gains.items() if other != name]
+        return Choice(name, gains[name] - max(others))
