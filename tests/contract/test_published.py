@@ -52,9 +52,14 @@ CONFIGURATIONS = {
         "guide": "mean-field",
         "edge_gradient": "difference",
     },
-    "author's training": {"kl_weight": 0.01, "noise_sd": 0.5, "warm_up": 1.0},
-    "repaired networks": {"hidden": (), "skip": True, "absent_weights": "prior"},
-    "linear": {"mechanism": "linear"},
+    "author's training, other networks": {
+        "kl_weight": 0.01,
+        "noise_sd": 0.5,
+        "warm_up": 1.0,
+        "hidden": (),
+        "skip": True,
+        "absent_weights": "prior",
+    },
     "linear, all switches": {
         "mechanism": "linear",
         "bound": "tight",
