@@ -36,8 +36,8 @@ from svidag.mechanisms import mlp
 from svidag.networks import flows
 from svidag.run import loop, streams
 from svidag.run.streams import Stream
-from svidag.variational import published_algorithm as algorithm
-from svidag.variational.settings import PublishedSettings
+from svidag.variational import particle_algorithm as algorithm
+from svidag.variational.settings import VariationalSettings
 
 Attributes = Mapping[tuple[Any, str], Any]
 """(module, name) → what to put there."""
@@ -82,13 +82,13 @@ def bits_by(generator: str) -> Attributes:
     }
 
 
-def optax_adam(settings: PublishedSettings) -> Rule:
+def optax_adam(settings: VariationalSettings) -> Rule:
     """The same clipping and the same rate, guarded like any other optax transformation."""
     clip = optax.clip_by_global_norm(settings.gradient_clip)
     return guarded(optax.chain(clip, optax.adam(settings.learning_rate)))
 
 
-def finite_adam(settings: PublishedSettings) -> Rule:
+def finite_adam(settings: VariationalSettings) -> Rule:
     """With optax's own guard, a conditional around the update."""
     clip = optax.clip_by_global_norm(settings.gradient_clip)
     inner = optax.chain(clip, optax.adam(settings.learning_rate))

@@ -21,11 +21,11 @@ import jax
 import jax.numpy as jnp
 
 import svidag
+from svidag.methods import PublishedSVIDAG
 from svidag.problem import Problem
 from svidag.run import loop
-from svidag.variational.published_algorithm import PublishedAlgorithm
-from svidag.variational.published_bound import Rows
-from svidag.variational.settings import PublishedSettings
+from svidag.variational.particle_algorithm import ParticleAlgorithm
+from svidag.variational.particle_bound import Rows
 
 # The paper takes the raw columns, skewed as they are.
 warnings.simplefilter("ignore", svidag.DataWarning)
@@ -47,15 +47,15 @@ def sachs_fold() -> Any:
     return svidag.datasets.sachs().data.iloc[svidag.datasets.sachs_folds()[0]]
 
 
-def prepare(data: Any) -> PublishedAlgorithm:
+def prepare(data: Any) -> ParticleAlgorithm:
     """Algorithm 1 with the paper's settings."""
     problem = Problem.build(data, prior=None, interventions=None, standardise=True)
-    return PublishedAlgorithm.build(
-        Rows.of(problem.data), problem.prior.to_jax(), PublishedSettings(), 0
+    return ParticleAlgorithm.build(
+        Rows.of(problem.data), problem.prior.to_jax(), PublishedSVIDAG(), 0
     )
 
 
-def compiled(algorithm: PublishedAlgorithm) -> tuple[Callable[[int], Any], str]:
+def compiled(algorithm: ParticleAlgorithm) -> tuple[Callable[[int], Any], str]:
     """What makes the given number of steps from the start, and the program that it runs."""
     key = jax.random.key(0)
     state = algorithm.init(key)

@@ -117,5 +117,7 @@ def test_a_refusal_names_a_method_that_can():
     table = svidag.datasets.synthetic(m=3, edges=2, n=50, seed=0).data
     with pytest.raises(ValueError, match=r"modest.*interventions.*method='order-mcmc'.*can"):
         svidag.fit(table, method=Modest(), interventions=np.eye(50, 3, dtype=bool))
-    with pytest.raises(ValueError, match=r"'mlp'; got 'linear'; method='order-mcmc'"):
-        svidag.fit(table, method="svi-dag-published", mechanism="linear")
+    with pytest.raises(ValueError, match=r"'nonlinear'; got 'flexible'; method='order-mcmc'"):
+        svidag.fit(table, method="svi-dag-published", mechanism="flexible")
+    with pytest.raises(ValueError, match=r"mechanism='mlp' needs orders='stein' or 'gaussian'"):
+        svidag.fit(table, method="svi-dag", mechanism="mlp")

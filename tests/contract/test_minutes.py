@@ -21,7 +21,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::svidag.FitWarning")  # hardly a
 GUIDE = {
     "method": "svi-dag",
     "guide": "mean-field",
-    "steps": 500,
+    "iterations": 500,
     "rounds": 100_000,
     "sweeps": 4,
     "check_every": 2,
@@ -73,7 +73,7 @@ def test_a_guide_ends_in_time(data):
     assert found.diagnostics.details.log_evidence_trace.shape[1] <= 2
 
 
-def test_the_published_algorithm_ends_after_a_chunk(data):
+def test_the_particle_algorithm_ends_after_a_chunk(data):
     small = {"hidden": (4,), "hyper": (4,), "width": 4, "blocks": 1, "particles": 2}
     found = fit(data, "svi-dag-published", iterations=100_000, chunk=2, minutes=0.0, **small)
     assert found.diagnostics.status is Status.TIME

@@ -24,7 +24,7 @@ import choices
 pytestmark = pytest.mark.filterwarnings("ignore::svidag.FitWarning")  # hardly any steps
 
 QUICK = {"exact": False, "chains": 4, "burn_in": 50, "orders": 200, "check_every": 50, "thin": 5}
-GUIDE = {"steps": 40, "rounds": 200, "sweeps": 10, "draws": 4}
+GUIDE = {"iterations": 40, "rounds": 200, "sweeps": 10, "estimate_draws": 4}
 FLOW = {"blocks": 1, "width": 4}
 OPTIONS = {
     "orders": {"method": "order-mcmc", **QUICK},
@@ -106,7 +106,7 @@ def test_a_fit_says_how_it_went(informed):
 
 @pytest.mark.parametrize("route", ["orders", "mean-field"])
 def test_same_seed_same_fit(route):
-    settings = {"steps": 10, "rounds": 20, "agreement": 1, "effective_orders": 0}
+    settings = {"iterations": 10, "rounds": 20, "agreement": 1, "effective_orders": 0}
     settings = settings if route != "orders" else {"orders": 50}
     one, two = (fit(table(60), route=route, seed=4, **settings) for _ in range(2))
     assert one.edge_probabilities().equals(two.edge_probabilities())

@@ -17,7 +17,7 @@ from svidag.graph import are_dags
 from svidag.methods import METHODS
 from svidag.run import loop
 from svidag.run.status import Status
-from svidag.variational.published_algorithm import PublishedAlgorithm
+from svidag.variational.particle_algorithm import ParticleAlgorithm
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -37,14 +37,36 @@ TINY = {
 }
 CONFIGURATIONS = {
     "published": {},
-    "affine": {"edges": "affine-coupling"},
-    "autoregressive": {"edges": "masked-autoregressive"},
-    "without flow": {"edges": "mean-field"},
+    "affine": {"guide": "affine-coupling"},
+    "autoregressive": {"guide": "masked-autoregressive"},
+    "without flow": {"guide": "mean-field"},
     "without Stein": {"orders": "gaussian"},
-    "without both": {"edges": "mean-field", "orders": "gaussian"},
-    "ELBO-br": {"edges": "bernoulli"},
+    "without both": {"guide": "mean-field", "orders": "gaussian"},
+    "ELBO-br": {"guide": "mean-field", "bound": "tight"},
     "whole graph": {"condition": "graph"},
     "edge differences": {"edge_gradient": "difference"},
+    "tight": {"bound": "tight", "draws": 2, "start": 0.0},
+    "tight differences": {"bound": "tight", "draws": 2, "edge_gradient": "difference"},
+    "tight independent differences": {
+        "bound": "tight",
+        "guide": "mean-field",
+        "edge_gradient": "difference",
+    },
+    "author's training, other networks": {
+        "kl_weight": 0.01,
+        "noise_sd": 0.5,
+        "warm_up": 1.0,
+        "hidden": (),
+        "skip": True,
+        "absent_weights": "prior",
+    },
+    "linear, all switches": {
+        "mechanism": "linear",
+        "bound": "tight",
+        "edge_gradient": "difference",
+        "draws": 2,
+    },
+    "linear, Gaussian orders": {"mechanism": "linear", "orders": "gaussian"},
     "100 sweeps": {"sinkhorn_iterations": 100, "scale_invariant": True, "draws": 2},
 }
 KNOWLEDGE = svidag.Prior(
@@ -92,6 +114,12 @@ def test_same_seed_same_draws_whatever_the_chunk(published):
     assert (other.sample(100, seed=3) != published.sample(100, seed=3)).any()
 
 
+def test_the_published_corner_is_the_algorithm_that_stood_alone(published):
+    """The first bounds of the version that had settings and code of its own."""
+    before = [-686.57007, -705.2416, -706.9067, -677.4209, -686.702, -687.0383]
+    np.testing.assert_allclose(published.diagnostics.details.trace["bound"][:6], before, rtol=1e-4)
+
+
 def test_layers_may_be_lists(published):
     listed = fit(rows(), prior=KNOWLEDGE, **{**TINY, "hidden": [8], "hyper": [4]})
     assert listed.edge_probabilities().equals(published.edge_probabilities())
@@ -127,13 +155,13 @@ def _level(bound, n):
 
 def test_a_second_fit_of_the_same_shape_does_not_trace_again(published, monkeypatch):
     traced = []
-    step = PublishedAlgorithm.step
+    step = ParticleAlgorithm.step
 
     def counting(self, state, key):
         traced.append(None)
         return step(self, state, key)
 
-    monkeypatch.setattr(PublishedAlgorithm, "step", counting)
+    monkeypatch.setattr(ParticleAlgorithm, "step", counting)
     fit(rows(), prior=KNOWLEDGE, seed=5, **TINY)
     assert traced == []
 
@@ -225,7 +253,7 @@ def test_a_killed_run_resumes_to_identical_probabilities(tmp_path):
     [
         ({"iterationss": 3}, "unknown setting 'iterationss'; did you mean 'iterations'"),
         ({"iterations": 0}, "iterations must be at least 1; got 0"),
-        ({"edges": "planar"}, "edges must be one of"),
+        ({"guide": "planar"}, "guide must be one of"),
         ({"orders": "laplace"}, "orders must be one of"),
         ({"tau": 0.0}, "tau must be above 0"),
         ({"gradient_clip": 0.0}, "gradient_clip must be above 0"),
@@ -235,7 +263,9 @@ def test_a_killed_run_resumes_to_identical_probabilities(tmp_path):
         ({"hyper": (4, True)}, "hyper must be a list of whole numbers"),
         ({"patience": 1}, "patience must be at least 2; got 1"),
         ({"seed": -1}, "seed must be a whole number from 0 on; got -1"),
-        ({"mechanism": "linear"}, "has the mechanisms 'mlp'; got 'linear'"),
+        ({"mechanism": "flexible"}, "has the mechanisms 'mlp', .*; got 'flexible'"),
+        ({"correction": "pseudo-marginal"}, "needs orders='moves': particles are not corrected"),
+        ({"warm_up": 0.5, "edge_gradient": "difference"}, "warm_up needs edge_gradient="),
         ({"method": "svi-dag-publisht"}, "unknown method .* did you mean 'svi-dag-published'"),
         ({"graph_weights": "both"}, "graph_weights must be"),
     ],

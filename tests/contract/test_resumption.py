@@ -31,8 +31,8 @@ TABLE = {
     "check_every": 50, "agreement": 0,
 }  # fmt: skip
 GUIDE = {
-    "mechanism": "linear", "method": "svi-dag", "guide": "mean-field", "chains": 2, "steps": 12,
-    "rounds": 12,
+    "mechanism": "linear", "method": "svi-dag", "guide": "mean-field", "chains": 2,
+    "iterations": 12, "rounds": 12,
     "check_every": 4, "sweeps": 4, "agreement": 0,
 }  # fmt: skip
 FITS = {

@@ -19,7 +19,7 @@ from svidag.methods.dibs import DiBSDiagnostics
 from svidag.methods.gradient_diagnostics import GradientDiagnostics
 from svidag.methods.prodag import ProDAGDiagnostics
 from svidag.methods.search_diagnostics import SearchDiagnostics
-from svidag.methods.svi_dag import GuideDiagnostics
+from svidag.methods.svi_dag_chains import GuideDiagnostics
 from svidag.run.status import Status
 
 DOCS = Path(__file__).parents[2] / "docs"

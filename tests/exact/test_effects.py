@@ -19,8 +19,8 @@ from svidag.mechanisms.wide import WideNetwork
 from svidag.mechanisms.wide_parameters import WideParameters
 from svidag.posterior import DrawnGraphs, Posterior
 from svidag.variational.guide import BernoulliGuide
-from svidag.variational.published_bound import Networks
-from svidag.variational.published_posterior import NetworkParameters
+from svidag.variational.particle_bound import Networks
+from svidag.variational.particle_posterior import NetworkParameters
 
 NAMES = ("a", "b", "c", "d")
 FAR = pytest.mark.filterwarnings("ignore::svidag.effects.ExtrapolationWarning")

@@ -11,17 +11,17 @@ import optax
 import pytest
 
 from svidag.kernels import noise
+from svidag.methods import PublishedSVIDAG
 from svidag.orders.relaxation import Sinkhorn, relax
 from svidag.prior import JaxEdgePrior
 from svidag.run.loop import FitError, Keys, Schedule, run
 from svidag.run.status import Status
-from svidag.variational.published_algorithm import (
-    PublishedAlgorithm,
-    PublishedInfo,
-    PublishedState,
+from svidag.variational.particle_algorithm import (
+    ParticleAlgorithm,
+    ParticleState,
+    StepInfo,
 )
-from svidag.variational.published_bound import Rows
-from svidag.variational.settings import PublishedSettings
+from svidag.variational.particle_bound import Rows
 
 pytestmark = pytest.mark.slow  # compiles training steps
 
@@ -61,7 +61,7 @@ def algorithm(x, **settings):
     allowed, required = ~np.eye(M, dtype=bool), np.zeros((M, M), bool)
     prior = JaxEdgePrior(*jax.device_put((alpha, beta, allowed, required)))
     rows = Rows(*jax.device_put((x, np.ones((N, M), bool))))
-    return PublishedAlgorithm.build(rows, prior, PublishedSettings(**{**SMALL, **settings}), seed=0)
+    return ParticleAlgorithm.build(rows, prior, PublishedSVIDAG(**{**SMALL, **settings}), seed=0)
 
 
 def bent(state):
@@ -76,10 +76,10 @@ def bent(state):
 
 
 class Step(NamedTuple):
-    published: PublishedAlgorithm
-    before: PublishedState
-    after: PublishedState
-    info: PublishedInfo
+    published: ParticleAlgorithm
+    before: ParticleState
+    after: ParticleState
+    info: StepInfo
     key: jax.Array
 
 

@@ -11,8 +11,8 @@ from svidag.data import DataWarning
 from svidag.methods.chain_diagnostics import ChainDiagnostics, chain_values, judge_chains
 from svidag.methods.gradient_diagnostics import GradientDiagnostics
 from svidag.methods.search_diagnostics import SearchDiagnostics, judge_search
-from svidag.methods.svi_dag import GuideDiagnostics, _judge_guide
-from svidag.methods.svi_dag_published import _judge as judge_published
+from svidag.methods.svi_dag_chains import GuideDiagnostics, _judge_guide
+from svidag.methods.svi_dag_particles import _judge as judge_published
 from svidag.posterior import DrawnGraphs, Posterior
 from svidag.posterior.diagnostics import Level, Reason
 from svidag.posterior.fit_check import FitCheck

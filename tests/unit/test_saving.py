@@ -24,17 +24,16 @@ from svidag.io import archive
 from svidag.io.tree import Encoder, decode
 from svidag.io.types import TYPES
 from svidag.mechanisms.equations import ParameterDistribution
-from svidag.methods import SVIDAG, OrderMCMC
+from svidag.methods import SVIDAG, OrderMCMC, PublishedSVIDAG
 from svidag.methods.chain_diagnostics import ChainDiagnostics
 from svidag.methods.gradient_diagnostics import GradientDiagnostics
 from svidag.posterior import DrawnGraphs, GraphDistribution, Posterior
 from svidag.posterior.diagnostics import Details, Diagnostics, Level, Reason
 from svidag.run.status import Status
 from svidag.variational.order_guide import GaussianOrders
-from svidag.variational.published_algorithm import PublishedAlgorithm
-from svidag.variational.published_bound import Rows
-from svidag.variational.published_posterior import GuideGraphs, NetworkParameters
-from svidag.variational.settings import PublishedSettings
+from svidag.variational.particle_algorithm import ParticleAlgorithm
+from svidag.variational.particle_bound import Rows
+from svidag.variational.particle_posterior import GuideGraphs, NetworkParameters
 
 pytestmark = pytest.mark.slow  # runs whole fits
 
@@ -51,13 +50,13 @@ def table(n=60):
 
 def published(seed=0, **settings):
     """What Algorithm 1 gives, with networks moved off their start, without a fit."""
-    chosen = PublishedSettings(blocks=2, width=8, hidden=(8,), hyper=(4,), **settings)
+    chosen = PublishedSVIDAG(blocks=2, width=8, hidden=(8,), hyper=(4,), **settings)
     problem = svidag.problem.Problem.build(
         table(), prior=PRIOR, interventions=None, standardise=True
     )
     prior = problem.prior.to_jax()
     rows = Rows(jnp.asarray(problem.data.values, jnp.float32), jnp.ones((60, 4), bool))
-    algorithm = PublishedAlgorithm.build(rows, prior, chosen, seed)
+    algorithm = ParticleAlgorithm.build(rows, prior, chosen, seed)
     arrays, rest = eqx.partition(algorithm.start, eqx.is_inexact_array)
     rng = np.random.default_rng(seed)
     moved = jax.tree.map(
@@ -104,14 +103,14 @@ POSTERIORS = {
     ),
     "orders": fitted,
     "all orders": lambda: fitted(OrderMCMC()),
-    "visited graphs": lambda: fitted(SVIDAG(guide="mean-field", steps=2, rounds=4)),
+    "visited graphs": lambda: fitted(SVIDAG(guide="mean-field", iterations=2, rounds=4)),
     "reweighted": lambda: fitted(graph_weights="structure"),
     "nonlinear": lambda: fitted(mechanism="nonlinear"),
     "chosen mechanism": lambda: fitted(mechanism="auto"),
     "graphs alone": lambda: Posterior(
         ("x", "y"), DrawnGraphs(np.array([[[0, 1], [0, 0]]], np.uint8), np.ones(1))
     ),
-    "guide": lambda: published(edges="mean-field"),
+    "guide": lambda: published(guide="mean-field"),
 }
 
 
@@ -177,10 +176,10 @@ def test_networks_are_kept_once_for_graphs_and_parameters(tmp_path):
 @pytest.mark.parametrize(
     "settings",
     [
-        {"edges": "spline-coupling"},
-        {"edges": "affine-coupling"},
-        {"edges": "mean-field", "orders": "gaussian"},
-        {"edges": "bernoulli", "condition": "graph"},
+        {"guide": "flow"},
+        {"guide": "affine-coupling"},
+        {"guide": "mean-field", "orders": "gaussian"},
+        {"guide": "mean-field", "bound": "tight", "condition": "graph"},
     ],
     ids=lambda settings: " ".join(settings.values()),
 )
@@ -228,7 +227,7 @@ def test_settings_among_the_diagnostics_come_back_as_plain_data(tmp_path):
 
 
 def test_status_and_levels_come_back_as_what_they_were(tmp_path):
-    loaded = svidag.load(published(edges="mean-field").save(tmp_path / "run")).diagnostics
+    loaded = svidag.load(published(guide="mean-field").save(tmp_path / "run")).diagnostics
     assert loaded.status is Status.TIME
     (reason,) = loaded.reasons
     assert reason.level is Level.NOT  # not merely the same text

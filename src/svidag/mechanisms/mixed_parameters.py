@@ -166,8 +166,8 @@ class MixedParameters(ParameterDistribution):
     >>> distribution = MixedParameters(MixedMechanism(Dataset.from_any(frame)), None)
     >>> graph = np.array([[[0, 1], [0, 0]]], np.uint8)
     >>> equation = distribution.centre(graph).equations[0, 1]
-    >>> np.round(equation.value(np.array([[0.0, 0.0], [1.0, 0.0]]), np.zeros(2))).tolist()
-    [0.0, 2.0]
+    >>> [int(round(v)) for v in equation.value(np.array([[0.0, 0.0], [1.0, 0.0]]), np.zeros(2))]
+    [0, 2]
     """
 
     model: MixedMechanism

@@ -32,7 +32,8 @@ __all__ = ["MLPMechanism", "NodeKL", "ParameterGuide", "Parameters"]
 class Parameters(eqx.Module):
     """Weights and biases of every layer and the log noise scale, for all nodes.
 
-    Layer l of node j maps h to `weights[l][j]`ᵀ h + `biases[l][j]`.
+    Layer l of node j maps h to `weights[l][j]`ᵀ h + `biases[l][j]`; a linear `skip` adds its own
+    weights of the parents to the last one.
 
     Examples
     --------
@@ -45,10 +46,13 @@ class Parameters(eqx.Module):
     weights: tuple[Float[Array, "m *K _ _"], ...]
     biases: tuple[Float[Array, "m *K _"], ...]
     log_noise: Float[Array, "m *K"]
+    skip: Float[Array, "m *K _"] | None = None
 
 
 class ParameterGuide(eqx.Module):
     """The diagonal Gaussian q(θ_j, log σ_j | A) of every node; the last coordinate is log σ_j.
+
+    The weights of a linear skip, where there is one, stand before it.
 
     Examples
     --------
@@ -61,13 +65,14 @@ class ParameterGuide(eqx.Module):
     mean: Float[Array, "m *K d"]
     scale: Float[Array, "m *K d"]
     widths: tuple[int, ...] = eqx.field(static=True)
+    skip: bool = eqx.field(static=True, default=False)
 
     def sample(self, key: PRNGKeyArray) -> Parameters:
         """Draw θ = μ + σ ⊙ ε for all nodes."""
         # Barriers, because XLA would repeat the work wherever the noise and the draw are used.
         epsilon = jax.lax.optimization_barrier(noise.normal(key, self.mean.shape))
         theta = jax.lax.optimization_barrier(self.mean + self.scale * epsilon)
-        return _unpack(theta, self.widths)
+        return _unpack(theta, self.widths, self.skip)
 
 
 class NodeKL(NamedTuple):
@@ -102,6 +107,14 @@ class MLPMechanism(eqx.Module):
         θ ~ N(0, prior_scale²).
     noise_location, noise_spread
         log σ_j ~ N(noise_location, noise_spread²).
+    skip
+        Whether a linear layer from the parents is added to the network.
+    absent_weights
+        ``"learned"``: all weights count in the divergence, as published. ``"prior"``: those that
+        read a variable which is no parent follow their prior, and the divergence is that of
+        Σ_{i∈S} KL_i and of the other parameters; f_j(x_S) does not depend on them.
+    noise_sd
+        σ_j, fixed; None learns it.
     scale_floor, variance_floor
         Added to σ_φ and to the noise variance, to keep both away from zero.
 
@@ -127,6 +140,9 @@ class MLPMechanism(eqx.Module):
     noise_spread: float = eqx.field(static=True)
     scale_floor: float = eqx.field(static=True)
     variance_floor: float = eqx.field(static=True)
+    skip: bool = eqx.field(static=True)
+    absent_weights: str = eqx.field(static=True)
+    noise_sd: float | None = eqx.field(static=True)
 
     def __init__(
         self,
@@ -140,6 +156,9 @@ class MLPMechanism(eqx.Module):
         noise_spread: float = 2.0,
         scale_floor: float = 1e-6,
         variance_floor: float = 1e-6,
+        skip: bool = False,
+        absent_weights: str = "learned",
+        noise_sd: float | None = None,
         key: PRNGKeyArray,
     ):
         if condition not in ("column", "graph"):
@@ -149,9 +168,10 @@ class MLPMechanism(eqx.Module):
         self.prior_scale = prior_scale
         self.noise_location, self.noise_spread = noise_location, noise_spread
         self.scale_floor, self.variance_floor = scale_floor, variance_floor
+        self.skip, self.absent_weights, self.noise_sd = skip, absent_weights, noise_sd
 
         sizes = (m if condition == "column" else m * m, *hyper)
-        d = sum(prod(shape) for shape in _shapes(self.widths)) + 1
+        d = sum(prod(shape) for shape in _shapes(self.widths)) + m * skip + 1
         *kernels, head = _lecun_normal(key, [(m, *size) for size in pairwise((*sizes, d))])
         self.trunk_weights = tuple(jax.device_put(kernels))
         self.trunk_biases = tuple(jax.device_put(np.zeros((m, s), np.float32)) for s in hyper)
@@ -172,16 +192,26 @@ class MLPMechanism(eqx.Module):
         mean, rho = (
             jnp.einsum("j...h,jhd->j...d", h, head) for head in (self.mean_head, self.scale_head)
         )
-        return ParameterGuide(mean, softplus(rho) + self.scale_floor, self.widths)
+        return ParameterGuide(mean, softplus(rho) + self.scale_floor, self.widths, self.skip)
 
-    def kl(self, guide: ParameterGuide) -> NodeKL:
-        """KL(q(θ, log σ | A) ‖ p(θ) p(log σ)) of each node (Eq. KL_closed_form)."""
+    def kl(self, guide: ParameterGuide, A: Float[Array, "*K m m"] | None = None) -> NodeKL:
+        """KL(q(θ, log σ | A) ‖ p(θ) p(log σ)) of each node (Eq. KL_closed_form).
+
+        The graph matters where absent weights follow their prior.
+        """
         last = np.arange(guide.mean.shape[-1]) == guide.mean.shape[-1] - 1
         location = np.where(last, self.noise_location, 0.0)
         spread = np.where(last, self.noise_spread, self.prior_scale)
         kl = _gaussian_kl(guide.mean, guide.scale, location, spread)
-        # A product, because XLA would copy out the slice that a sum is over.
-        return NodeKL(jnp.einsum("...d,d->...", kl, (~last).astype(kl.dtype)), kl[..., -1])
+        noise_kl = kl[..., -1] if self.noise_sd is None else jnp.zeros_like(kl[..., -1])
+        if self.absent_weights == "learned" or A is None:
+            # A product, because XLA would copy out the slice that a sum is over.
+            return NodeKL(jnp.einsum("...d,d->...", kl, (~last).astype(kl.dtype)), noise_kl)
+        reads = _readers(self.widths, self.skip)  # which variable each parameter reads, or none
+        always = (~last & (reads.sum(axis=0) == 0)).astype(kl.dtype)
+        by_parent = jnp.einsum("...d,id->...i", kl, jnp.asarray(reads, kl.dtype))
+        parents = (by_parent * jnp.moveaxis(A, -1, 0)).sum(axis=-1)
+        return NodeKL(jnp.einsum("...d,d->...", kl, always) + parents, noise_kl)
 
     def predict(
         self, theta: Parameters, A: Float[Array, "*K m m"], x: Float[Array, "*K B m"]
@@ -207,10 +237,15 @@ class MLPMechanism(eqx.Module):
         h = jnp.einsum("j...ih,...bi->j...hb", weight, x) + first[1][..., None]
         for weight, bias in rest:
             h = jnp.einsum("...hg,...hb->...gb", weight, jnp.tanh(h)) + bias[..., None]
-        return h[..., 0, :]
+        if theta.skip is None:
+            return h[..., 0, :]
+        direct = theta.skip * jnp.moveaxis(A, -1, 0)
+        return h[..., 0, :] + jnp.einsum("j...i,...bi->j...b", direct, x)
 
     def noise_variance(self, theta: Parameters) -> Float[Array, "m *K"]:
         """σ_j² + floor."""
+        if self.noise_sd is not None:
+            return jnp.full_like(theta.log_noise, self.noise_sd**2) + self.variance_floor
         return jnp.exp(2 * theta.log_noise) + self.variance_floor
 
     def row_log_likelihood(
@@ -241,6 +276,18 @@ def _shapes(widths: tuple[int, ...]) -> list[tuple[int, ...]]:
     return [shape for inner, outer in pairwise(widths) for shape in ((inner, outer), (outer,))]
 
 
+def _readers(widths: tuple[int, ...], skip: bool) -> Bool[np.ndarray, "m d"]:
+    """Which parameters read variable i: its weights in the first layer and in a linear skip."""
+    m, first = widths[:2]
+    d = sum(prod(shape) for shape in _shapes(widths)) + m * skip + 1
+    reads = np.zeros((m, d), dtype=bool)
+    each = np.arange(m)
+    reads[:, : m * first] = np.repeat(np.eye(m, dtype=bool), first, axis=1)
+    if skip:
+        reads[each, d - 1 - m + each] = True
+    return reads
+
+
 def _lecun_normal(
     key: PRNGKeyArray, shapes: list[tuple[int, int, int]]
 ) -> list[Float[np.ndarray, "m _ _"]]:
@@ -255,7 +302,10 @@ def _over_graphs(bias: Float[Array, "m h"], like: Array) -> Array:
     return bias.reshape(len(bias), *(1,) * (like.ndim - 2), -1)
 
 
-def _unpack(theta: Float[Array, "m *K d"], widths: tuple[int, ...]) -> Parameters:
+def _unpack(theta: Float[Array, "m *K d"], widths: tuple[int, ...], skip: bool) -> Parameters:
+    direct = None
+    if skip:
+        theta, direct = _without_skip(theta, widths[0])
     shapes = _shapes(widths)
     cuts = np.cumsum([prod(shape) for shape in shapes])
     *pieces, log_noise = jnp.split(theta, cuts, axis=-1)
@@ -263,7 +313,14 @@ def _unpack(theta: Float[Array, "m *K d"], widths: tuple[int, ...]) -> Parameter
         piece.reshape(*theta.shape[:-1], *shape)
         for piece, shape in zip(pieces, shapes, strict=True)
     ]
-    return Parameters(tuple(shaped[::2]), tuple(shaped[1::2]), log_noise[..., 0])
+    return Parameters(tuple(shaped[::2]), tuple(shaped[1::2]), log_noise[..., 0], direct)
+
+
+def _without_skip(theta: Float[Array, "m *K d"], m: int) -> tuple[Array, Array]:
+    """The parameters without the m weights of the skip, and these."""
+    d = theta.shape[-1]
+    layers, direct, log_noise = jnp.split(theta, [d - 1 - m, d - 1], axis=-1)
+    return jnp.concatenate([layers, log_noise], axis=-1), direct
 
 
 def _gaussian_kl(mean: Array, scale: Array, location: np.ndarray, spread: np.ndarray) -> Array:

@@ -9,8 +9,7 @@ from svidag.methods.fitting import fit
 from svidag.methods.order_mcmc import OrderMCMC
 from svidag.methods.prodag import ProDAG
 from svidag.methods.registry import METHODS
-from svidag.methods.svi_dag import SVIDAG
-from svidag.methods.svi_dag_published import PublishedSVIDAG
+from svidag.methods.svi_dag import SVIDAG, PublishedSVIDAG
 
 __all__ = [
     "DDS",

@@ -168,6 +168,9 @@ class Method(Settings):
     def run(self, problem: Problem, run: Run) -> MethodResult:
         """Find the distribution of graphs for a problem that the method supports."""
 
+    def check_mechanism(self, mechanism: str) -> None:
+        """Raise where these settings do not go with a mechanism that the method supports."""
+
     def for_mixture(self) -> Method:
         """The method as one fit of many, whose errors average out; by default as it is."""
         return self

@@ -254,6 +254,7 @@ def check(
             f"method {chosen.name!r} has the mechanisms {known}; got {mechanism!r}"
             + _others(lambda support: mechanism in support.mechanisms)
         )
+    chosen.check_mechanism(chosen.support.mechanism(mechanism))
     if not isinstance(standardise, bool):
         raise ValueError(f"standardise must be true or false; got {standardise!r}")
     if graph_weights not in WEIGHTS:

@@ -12,8 +12,7 @@ from svidag.methods.dibs import DiBS
 from svidag.methods.exact import Exact
 from svidag.methods.order_mcmc import OrderMCMC
 from svidag.methods.prodag import ProDAG
-from svidag.methods.svi_dag import SVIDAG
-from svidag.methods.svi_dag_published import PublishedSVIDAG
+from svidag.methods.svi_dag import SVIDAG, PublishedSVIDAG
 from svidag.run.settings import suggest
 
 METHODS: Mapping[str, Method] = MappingProxyType(

@@ -1,69 +1,32 @@
-"""`svi-dag`: a variational guide for the parents of each node, and moves over orders."""
+"""`svi-dag`: structured variational inference with five switches; and the corner of the paper.
+
+The five are the mechanism, `bound`, `edge_gradient`, `orders` and `correction`. Chains of moves
+over orders have a guide for each node (:mod:`svidag.methods.svi_dag_chains`), particles and a
+Gaussian over potentials follow Algorithm 1 (:mod:`svidag.methods.svi_dag_particles`).
+"""
 
 from __future__ import annotations
 
-import dataclasses
-import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
-import numpy as np
-from jaxtyping import Float
-
-from svidag.mechanisms.collapsed import parameter_distribution
-from svidag.mechanisms.local import CachedScores, LocalScores
 from svidag.methods.base import Method, MethodResult, Run, Support
-from svidag.methods.chain_diagnostics import (
-    ChainDiagnostics,
-    chain_status,
-    chain_values,
-    judge_chains,
-)
-from svidag.methods.mechanism_choice import integrate
-from svidag.posterior.diagnostics import Level, Reason, diagnostic
+from svidag.methods.svi_dag_chains import fit_chains
+from svidag.methods.svi_dag_particles import fit_particles
 from svidag.problem import Problem
-from svidag.run.settings import setting
-from svidag.samplers.ladder import ladder
-from svidag.variational.settings import NodeGuideSettings
-
-if TYPE_CHECKING:
-    from svidag.variational.node_inference import InferenceResult
-
-NOISY, UNKNOWN = 1.5, 2.0
-"""By how much estimates of an order's log evidence may scatter, and fall short."""
-
-
-@dataclass(frozen=True, eq=False)
-class GuideDiagnostics(ChainDiagnostics):
-    """What chains report, and how well the guide knows the evidence of their orders."""
-
-    sweeps: int = diagnostic("Sweeps of each chain")
-    accepted: Float[np.ndarray, " chains"] = diagnostic("Share of proposed orders accepted")
-    graphs: int = diagnostic("Graphs kept")
-    kept_sets: int = diagnostic("Parent sets kept from training")
-    scored_sets: int | None = diagnostic("Parent sets scored")
-    estimate_spread: float | None = diagnostic(
-        "Standard deviation of an order's estimated log evidence"
-    )
-    kept_share: float | None = diagnostic("Share of an order's evidence in kept parent sets")
-    kept_missing: float | None = diagnostic(
-        "Log evidence missing from kept sets, worst order nearby"
-    )
-    bound_trace: Float[np.ndarray, " steps"] = diagnostic(
-        "Bound while the guide was trained", trace=True
-    )
+from svidag.variational.settings import VariationalSettings, restated
 
 
 @dataclass(frozen=True)
-class SVIDAG(NodeGuideSettings, Method):
-    """A flow over the parents of each node, trained on a tight bound; orders by corrected moves.
+class SVIDAG(VariationalSettings, Method):
+    """A guide over edges, trained on a tight bound by exact changes; orders by corrected moves.
 
     Examples
     --------
     >>> import svidag
-    >>> svidag.methods.SVIDAG(guide="mean-field").bound
+    >>> svidag.methods.SVIDAG(guide="flow").bound
     'tight'
     """
 
@@ -71,98 +34,72 @@ class SVIDAG(NodeGuideSettings, Method):
     summary: ClassVar[str] = (
         "Structured variational inference with a guide for each node and corrected order moves."
     )
-    support: ClassVar[Support] = Support(mechanisms=("auto", "linear", "nonlinear"))
-    trial: ClassVar[Mapping[str, Any]] = MappingProxyType(
-        {"guide": "mean-field", "steps": 60, "rounds": 60}
-    )
+    support: ClassVar[Support] = Support(mechanisms=("auto", "linear", "nonlinear", "mlp"))
+    trial: ClassVar[Mapping[str, Any]] = MappingProxyType({"iterations": 60, "rounds": 60})
 
-    units: int = setting(200, "Hidden units of a nonlinear mechanism.", least=0)
+    def check_mechanism(self, mechanism: str) -> None:
+        """Refuse networks with chains, which need the evidence of parent sets."""
+        if mechanism == "mlp" and self.orders == "moves":
+            raise ValueError(
+                "orders='moves' needs a mechanism whose parameters are integrated out ('linear', "
+                "'nonlinear'); mechanism='mlp' needs orders='stein' or 'gaussian'"
+            )
 
     def run(self, problem: Problem, run: Run) -> MethodResult:
-        """Train the guides, then move orders by unbiased estimates of their evidence."""
-        from svidag.samplers.sampled_graphs import VisitedGraphs
-        from svidag.variational.node_inference import NodeInference
+        """Fit by chains or by particles."""
+        route = fit_chains if self.orders == "moves" else fit_particles
+        return route(self, problem, run)
 
-        mechanism = integrate(
-            problem,
-            run.mechanism,
-            units=self.units,
-            sketch_units=min(32, self.units),
-            seed=run.seed,
-            notes=run.checkpoint.notes,
-        )
-        rows, m = problem.data.values.shape
-        flattest, levels = ladder(rows, m, self.flattest, self.levels)
-        settings = dataclasses.replace(self, flattest=flattest, levels=levels)
-        scores = _with_changes(mechanism.scores)
+    def identity(self) -> dict[str, Any]:
+        """The settings as far as they can be compared from one run to the next.
 
-        found = NodeInference(scores, problem.prior, settings).run(
-            run.seed,
-            report=run.report,
-            keep=lambda snapshot: run.checkpoint.keep("guide", snapshot),
-            resume=run.resumed("guide"),
-            expired=run.deadline.passed,
-        )
-        sampling = found.sampling
-        details = _details(found, settings, scores)
-        over = run.deadline.passed()
-        status = chain_status(
-            settings.enough, sampling.edges, sampling.log_evidence, time_is_over=over
-        )
-        return MethodResult(
-            VisitedGraphs(sampling.graphs.reshape(-1, m, m), found.edge_probabilities),
-            parameter_distribution(mechanism.scores, problem.scaling),
-            mechanism.name,
-            status,
-            (*judge_chains(details, status), *_judge_guide(details)),
-            details,
-            mechanism.margin,
-        )
+        Functions have no lasting name, so of an optimiser of one's own only its presence is known;
+        a checkpoint is refused where the shapes of its state differ. Chunks change no number.
+        """
+        values = self.values()
+        for name in ("optimiser", "particle_optimiser"):
+            values[name] = None if values[name] is None else "given"
+        return {name: value for name, value in values.items() if name != "chunk"}
 
 
-def _with_changes(scores: Any) -> LocalScores:
-    """Evidences with their changes by one edge, in closed form or from a cache."""
-    return scores if isinstance(scores, LocalScores) else CachedScores(scores)
+@dataclass(frozen=True)
+class PublishedSVIDAG(SVIDAG):
+    """The settings of `SVIDAG` with the defaults of the paper: Algorithm 1 as published.
 
+    Examples
+    --------
+    >>> import svidag
+    >>> published = svidag.methods.PublishedSVIDAG(iterations=500)
+    >>> published.orders, published.bound, published.edge_gradient, published.particles
+    ('stein', 'published', 'straight-through', 20)
+    """
 
-def _details(
-    found: InferenceResult, settings: NodeGuideSettings, scores: LocalScores
-) -> GuideDiagnostics:
-    sampling = found.sampling
-    estimated = settings.correction == "pseudo-marginal"
-    return GuideDiagnostics(
-        **chain_values(sampling.edges, sampling.orders, sampling.log_evidence),
-        sweeps=settings.sweeps * sampling.length,
-        accepted=found.accepted,
-        graphs=math.prod(sampling.graphs.shape[:2]),
-        kept_sets=int(found.kept_sets.sum()),
-        scored_sets=len(scores) if isinstance(scores, CachedScores) else None,
-        estimate_spread=found.estimate_spread if estimated else None,
-        kept_share=found.known_share if estimated else None,
-        kept_missing=found.missing if estimated else None,
-        bound_trace=found.bounds,
+    name: ClassVar[str] = "svi-dag-published"
+    summary: ClassVar[str] = "Structured variational inference, Algorithm 1 of the paper."
+    support: ClassVar[Support] = Support(mechanisms=("mlp", "linear", "nonlinear"))
+    trial: ClassVar[Mapping[str, Any]] = MappingProxyType(
+        {
+            "iterations": 400,
+            "hidden": (8,),
+            "hyper": (8,),
+            "blocks": 2,
+            "width": 16,
+            "edge_gradient": "difference",
+        }
     )
 
-
-def _judge_guide(found: GuideDiagnostics) -> Iterator[Reason]:
-    if found.estimate_spread is None or found.kept_missing is None:
-        text = "The guide was not corrected: its graphs follow the guide, not the posterior."
-        yield Reason(Level.CAREFUL, text)
-        return
-    if not found.estimate_spread <= NOISY:
-        yield Reason(
-            Level.CAREFUL,
-            "The log evidence of an order is known only up to a standard deviation of "
-            f"{found.estimate_spread:.1f}, so that the chains hardly move; train the guide longer "
-            "(`steps`).",
-        )
-    if not found.kept_missing <= UNKNOWN:
-        yield Reason(
-            Level.CAREFUL,
-            "Orders close to those that were visited lack up to "
-            f"{found.kept_missing:.1f} of their log evidence, so that the chains may avoid them; "
-            "train the guide longer (`steps`).",
-        )
-    if found.estimate_spread <= NOISY and found.kept_missing <= UNKNOWN:
-        text = "The guide knows the evidence of the orders that matter well enough."
-        yield Reason(Level.TRUST, text)
+    guide: str = restated(VariationalSettings, "guide", "flow")
+    bound: str = restated(VariationalSettings, "bound", "published")
+    edge_gradient: str = restated(VariationalSettings, "edge_gradient", "straight-through")
+    orders: str = restated(VariationalSettings, "orders", "stein")
+    correction: str = restated(VariationalSettings, "correction", "none")
+    iterations: int = restated(VariationalSettings, "iterations", 2500)
+    learning_rate: float = restated(VariationalSettings, "learning_rate", 3e-3)
+    particles: int = restated(VariationalSettings, "particles", 20)
+    draws: int = restated(VariationalSettings, "draws", 1)
+    blocks: int = restated(VariationalSettings, "blocks", 5)
+    width: int = restated(VariationalSettings, "width", 64)
+    depth: int = restated(VariationalSettings, "depth", 2)
+    particle_rate: float = restated(VariationalSettings, "particle_rate", 0.1)
+    hidden: tuple[int, ...] = restated(VariationalSettings, "hidden", (32, 32))
+    absent_weights: str = restated(VariationalSettings, "absent_weights", "learned")

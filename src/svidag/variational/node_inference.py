@@ -29,7 +29,7 @@ from svidag.variational.kept_sets import KeptParentSets, KeptSetEstimator, Uncor
 from svidag.variational.node_guide import NodeGuide
 from svidag.variational.node_training import NodeTraining, TrainingState, nearby_orders
 from svidag.variational.pseudo_marginal import EstimatedChains, PseudoMarginal
-from svidag.variational.settings import NodeGuideSettings
+from svidag.variational.settings import VariationalSettings
 
 __all__ = ["InferenceResult", "NodeInference", "NodeResumeState", "SampledRounds"]
 
@@ -165,8 +165,8 @@ class NodeInference:
     >>> x[:, 1] += x[:, 0]
     >>> inference = NodeInference(
     ...     LinearGaussian.from_values(x), Prior().bind("ab"),
-    ...     NodeGuideSettings(
-    ...         guide="mean-field", steps=20, rounds=20, levels=3, flattest=0.2
+    ...     VariationalSettings(
+    ...         guide="mean-field", iterations=20, rounds=20, levels=3, flattest=0.2
     ...     ),
     ... )
     >>> bool(inference.run(seed=0).edge_probabilities.sum() > 0.99)
@@ -175,7 +175,7 @@ class NodeInference:
 
     scores: LocalScores
     prior: EdgePrior
-    settings: NodeGuideSettings
+    settings: VariationalSettings
 
     def run(
         self,
@@ -207,12 +207,12 @@ class NodeInference:
         training = NodeTraining(self.scores, self.prior, s)
         burn_in, rounds = (None, None) if resume is None else resume
         # Where rounds have begun, training has ended, if only because its time was over.
-        steps = s.steps if burn_in is None or rounds is None else burn_in.step
+        steps = s.iterations if burn_in is None or rounds is None else burn_in.step
         trained = loop.run(
             training,
             loop.Keys(streams.key(seed, Stream.GUIDE_START), streams.key(seed, Stream.GUIDE_STEPS)),
             loop.Schedule(steps, chunk=1),
-            report=lambda done, trace: report("training the guide", done, s.steps),
+            report=lambda done, trace: report("training the guide", done, s.iterations),
             keep=lambda snapshot: keep(lambda: NodeResumeState(snapshot(), rounds)),
             resume=burn_in,
             expired=lambda: expired(0.5),
@@ -289,7 +289,7 @@ class NodeInference:
 
     def _sampler(self, guides: NodeGuide, kept: KeptParentSets) -> PseudoMarginal:
         s = self.settings
-        guide = GuideEstimator(guides, self.scores, self.prior, s.draws)
+        guide = GuideEstimator(guides, self.scores, self.prior, s.estimate_draws)
         corrected = s.correction == "pseudo-marginal"
         return PseudoMarginal(
             KeptSetEstimator(kept, guide) if corrected else UncorrectedEstimator(kept, guide),

@@ -27,7 +27,7 @@ from svidag.variational.edge_objective import EdgeObjective
 from svidag.variational.guide_training import GuideState, GuideTraining
 from svidag.variational.kept_sets import ParentSetCollection
 from svidag.variational.node_guide import NodeGuide, stack_flows, stack_mean_fields
-from svidag.variational.settings import NodeGuideSettings
+from svidag.variational.settings import FLOWS, VariationalSettings
 
 __all__ = ["NodeTraining", "TrainingInfo", "TrainingState", "nearby_orders"]
 
@@ -59,21 +59,23 @@ class NodeTraining(HostAlgorithm[TrainingState]):
         How to train.
     """
 
-    def __init__(self, scores: LocalScores, prior: EdgePrior, settings: NodeGuideSettings) -> None:
+    def __init__(
+        self, scores: LocalScores, prior: EdgePrior, settings: VariationalSettings
+    ) -> None:
         s = settings
         self.scores, self.prior, self.settings = scores, prior, settings
         self._levels = len(s.powers)
-        rate = optax.cosine_decay_schedule(s.rate, s.steps, alpha=0.1)
+        rate = optax.cosine_decay_schedule(s.learning_rate, s.iterations, alpha=0.1)
         self._trainer = GuideTraining(  # one for all steps, which are compiled for it
             scores,
             prior,
-            draws=s.training_draws,
+            draws=s.draws,
             optimiser=optax.adam(rate),
             objective=EdgeObjective(s.bound, s.edge_gradient),
         )
 
     def init(self, key: jax.Array) -> TrainingState:
-        """Guides at the prior, orders drawn uniformly, and only the smallest parent sets."""
+        """Guides at their start, orders drawn uniformly, and only the smallest parent sets."""
         s = self.settings
         collection = ParentSetCollection(self.prior, self.scores, s.reach, s.capacity)
         guides = self._trainer.start(self._first_guides(key))
@@ -90,8 +92,13 @@ class NodeTraining(HostAlgorithm[TrainingState]):
         possible = possible_edges(self._training_orders(state.replicas, rng), allowed)
         guides, scored = self._trainer.step(state.guides, key, possible)
         collection.add_draws(possible, scored)
-        # Moves ask about orders near by, and cannot go where no parent set is known.
-        nearby = nearby_orders(state.replicas[:, -1], self.prior, rng)
+        # Moves ask about orders near by, and cannot go where no parent set is known: at any level,
+        # or flatter replicas could not lead from one mode to another.
+        level = rng.integers(self._levels, size=s.chains)
+        replicas = np.concatenate(
+            [state.replicas[:, -1], state.replicas[np.arange(s.chains), level]]
+        )
+        nearby = nearby_orders(replicas, self.prior, rng)
         kept = collection.freeze()
         collection.explore(kept, possible_edges(nearby, allowed), self.scores, rng)
         replicas = kept.walk(
@@ -123,18 +130,19 @@ class NodeTraining(HostAlgorithm[TrainingState]):
     ) -> Int[np.ndarray, "orders m"]:
         """Half the orders from the chains, the others from any level."""
         s = self.settings
-        chain = rng.integers(s.chains, size=s.training_orders)
-        level = rng.integers(self._levels, size=s.training_orders)
-        level[: s.training_orders // 2] = self._levels - 1
+        chain = rng.integers(s.chains, size=s.particles)
+        level = rng.integers(self._levels, size=s.particles)
+        level[: s.particles // 2] = self._levels - 1
         return replicas[chain, level]
 
     def _first_guides(self, key: jax.Array) -> NodeGuide:
         s = self.settings
-        start = np.where(self.prior.allowed, np.log(self.prior.alpha / self.prior.beta), 0.0)
+        logits = s.starting_logits(self.prior.alpha, self.prior.beta)
+        start = np.where(self.prior.allowed, logits, 0.0)
         if s.guide == "mean-field":
             return stack_mean_fields(start)
         settings = FlowSettings(s.blocks, s.bins, s.boundary, s.width, s.depth)
-        return stack_flows(key, start, settings, "spline-coupling")
+        return stack_flows(key, start, settings, FLOWS[s.guide])
 
 
 def nearby_orders(

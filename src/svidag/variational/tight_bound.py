@@ -19,11 +19,29 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+from jax.scipy.special import logsumexp
 from jaxtyping import Array, Bool, Float
 
 from svidag.variational.node_guide import edge_log_odds, log_terms
 
-__all__ = ["local_expectation"]
+__all__ = ["local_expectation", "log_guide"]
+
+
+def log_guide(
+    logits: Float[Array, "S P"], edges: Float[Array, "S P"], free: Bool[Array, " P"]
+) -> Float[Array, " S"]:
+    """log q̂(Bˢ), averaged over the logits of all draws; edges may be relaxed.
+
+    Examples
+    --------
+    >>> logits, edges = jnp.array([[0.0], [0.0]]), jnp.array([[1.0], [0.0]])
+    >>> log_guide(logits, edges, jnp.array([True])).round(4).tolist()  # log ½
+    [-0.6931..., -0.6931...]
+    """
+    drawn = jnp.where(free[None, :], edges, 0.0)
+    none = jnp.where(free[None, :], jax.nn.log_sigmoid(-logits), 0.0).sum(axis=1)
+    terms = (drawn[:, None, :] * logits[None, :, :]).sum(axis=2) + none[None, :]
+    return logsumexp(terms, axis=1) - jnp.log(float(len(logits)))
 
 
 def local_expectation(

@@ -19,6 +19,7 @@ from jaxtyping import Array, Bool, Float, UInt8
 from svidag.data import Scaling
 from svidag.kernels import noise
 from svidag.mechanisms.equations import ParameterDistribution
+from svidag.mechanisms.mlp import MLPMechanism
 from svidag.orders.relaxation import hard_mask
 from svidag.posterior import GraphDistribution
 from svidag.prior import JaxEdgePrior
@@ -28,7 +29,7 @@ from svidag.run.streams import Stream, generator
 from svidag.variational.guide import BernoulliGuide, EdgeGuide
 from svidag.variational.network_equations import NetworkEquations, draw_parameters
 from svidag.variational.order_guide import GaussianOrders, feasible_potentials
-from svidag.variational.published_bound import Networks
+from svidag.variational.particle_bound import Networks
 
 CHUNK = 500  # graphs drawn per compiled call
 AVERAGED = 4000  # draws of (r, γ) behind the edge probabilities
@@ -111,22 +112,23 @@ class NetworkParameters(ParameterDistribution):
         """`weights[l]` [n, m, in, out] and `biases[l]` [n, m, out] of layer l, `noise_sd` [n, m].
 
         The network of node j takes the measured values x of all variables; what is no parent of j
-        has the weight 0. Layers but the last end in tanh.
+        has the weight 0. Layers but the last end in tanh; `skip` [n, m, in], where there is one,
+        are weights of x that are added to the last.
         """
         keys = jax.random.split(_key(seed), n)
-        mechanism = self.networks.mechanism
+        mechanism = _network(self.networks)
         drawn = draw_parameters(mechanism, jnp.asarray(graph, jnp.float32), keys)
         weights = [np.asarray(weight, float) for weight in drawn.weights]
         biases = [np.asarray(bias, float) for bias in drawn.biases]
         weights[0] *= graph.T[:, :, None]
+        skip = None if drawn.skip is None else np.asarray(drawn.skip, float) * graph.T
         sd = np.sqrt(np.asarray(mechanism.noise_variance(drawn), float))
         if self.scaling is not None:
-            _to_table_units(weights, biases, self.scaling)
+            _to_table_units(weights, biases, skip, self.scaling)
             sd *= self.scaling.scale
         layers = {"weights": weights, "biases": biases}
-        return {f"{name}[{at}]": x for name in layers for at, x in enumerate(layers[name])} | {
-            "noise_sd": sd
-        }
+        named = {f"{name}[{at}]": x for name in layers for at, x in enumerate(layers[name])}
+        return named | ({} if skip is None else {"skip": skip}) | {"noise_sd": sd}
 
     def draw(
         self,
@@ -136,7 +138,13 @@ class NetworkParameters(ParameterDistribution):
     ) -> NetworkEquations:
         """Draw θ once for each graph, for all nodes: a hypernetwork may see the whole graph."""
         keys = jax.random.split(_key(seed), len(graphs))
-        return NetworkEquations(graphs, self.networks.mechanism, keys, self.scaling)
+        return NetworkEquations(graphs, _network(self.networks), keys, self.scaling)
+
+
+def _network(networks: Networks) -> MLPMechanism:
+    if networks.mechanism is None:
+        raise ValueError("an integrated mechanism has its own distribution of parameters")
+    return networks.mechanism
 
 
 def _key(seed: int) -> Array:
@@ -146,6 +154,7 @@ def _key(seed: int) -> Array:
 def _to_table_units(
     weights: list[Float[np.ndarray, "n m _ _"]],
     biases: list[Float[np.ndarray, "n m _"]],
+    skip: Float[np.ndarray, "n m m"] | None,
     scaling: Scaling,
 ) -> None:
     """Let networks between standardised variables, f(z), work on measured ones, in place.
@@ -158,3 +167,6 @@ def _to_table_units(
     weights[-1] *= scaling.scale[:, None, None]
     biases[-1] *= scaling.scale[:, None]
     biases[-1] += scaling.centre[:, None]
+    if skip is not None:
+        skip *= scaling.scale[:, None] / scaling.scale
+        biases[-1] -= np.einsum("nji,i->nj", skip, scaling.centre)[..., None]
