@@ -35,8 +35,8 @@ def log_guide(
     Examples
     --------
     >>> logits, edges = jnp.array([[0.0], [0.0]]), jnp.array([[1.0], [0.0]])
-    >>> log_guide(logits, edges, jnp.array([True])).round(4).tolist()  # log ½
-    [-0.6931..., -0.6931...]
+    >>> [round(float(q), 3) for q in log_guide(logits, edges, jnp.array([True]))]  # log ½
+    [-0.693, -0.693]
     """
     drawn = jnp.where(free[None, :], edges, 0.0)
     none = jnp.where(free[None, :], jax.nn.log_sigmoid(-logits), 0.0).sum(axis=1)
