@@ -69,6 +69,7 @@ class BCDNets(BCDSettings, Method):
             "step_draws": 16,
             "learning_rate": 0.02,
             "hidden": (16,),
+            "temperatures": (1.0,),
             "draws": 500,
         }
     )
