@@ -37,7 +37,7 @@ def test_missing_values_are_counted_and_located():
     x[3:10, 1] = np.nan
     assert errors(x)[("missing", ("x2",))] == (
         "data has 7 missing values in column 'x2', rows 3, 4, 5, 6, 7, … (counting from 0); "
-        "drop or impute them"
+        'missing="impute" draws them, missing="drop" leaves these rows out'
     )
 
 
