@@ -73,7 +73,7 @@ def fit(
         How effects follow from causes: ``"linear"`` (BGe), ``"nonlinear"`` (a wide network with
         Gaussian noise), ``"flexible"`` (linear or curved, with noise of any shape that may grow
         with the causes), or a method's own. ``"auto"`` is what the method declares as its default;
-        ``"order-mcmc"`` decides by evidence between linear and flexible ones, and the diagnostics
+        ``"order-mcmc"`` decides between these three by evidence, and the diagnostics
         say what it chose and by how much. For tables with discrete columns ``"auto"`` is
         ``"discrete"`` (tables of probabilities, BDeu).
     prior
