@@ -14,7 +14,7 @@ from jax.scipy.special import logsumexp
 
 from svidag.networks.flows import FlowSettings
 from svidag.orders.permutation import possible_edges
-from svidag.prior import JaxEdgePrior
+from svidag.prior.jax_edges import JaxEdgePrior
 from svidag.variational.edge_objective import EdgeObjective, straight_through
 from svidag.variational.guide_training import GuideTraining
 from svidag.variational.node_guide import (

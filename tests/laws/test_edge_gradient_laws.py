@@ -9,7 +9,7 @@ import pytest
 
 from svidag.mechanisms.mlp import MLPMechanism
 from svidag.orders.relaxation import hard_mask
-from svidag.prior import JaxEdgePrior
+from svidag.prior.jax_edges import JaxEdgePrior
 from svidag.variational.guide import BernoulliGuide
 from svidag.variational.particle_bound import (
     BoundEstimation,

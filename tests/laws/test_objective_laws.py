@@ -14,7 +14,7 @@ import scipy.stats
 
 from svidag.kernels import noise
 from svidag.mechanisms.mlp import MLPMechanism
-from svidag.prior import JaxEdgePrior
+from svidag.prior.jax_edges import JaxEdgePrior
 from svidag.variational.guide import BernoulliGuide, FlowGuide
 from svidag.variational.order_guide import GaussianOrders
 from svidag.variational.particle_bound import BoundEstimation, Networks, Rows, conditional_bound

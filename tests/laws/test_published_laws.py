@@ -13,7 +13,7 @@ import pytest
 from svidag.kernels import noise
 from svidag.methods import PublishedSVIDAG
 from svidag.orders.relaxation import Sinkhorn, relax
-from svidag.prior import JaxEdgePrior
+from svidag.prior.jax_edges import JaxEdgePrior
 from svidag.run.loop import FitError, Keys, Schedule, run
 from svidag.run.status import Status
 from svidag.variational.particle_algorithm import (

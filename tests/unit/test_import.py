@@ -36,3 +36,13 @@ def test_importing_everything_prints_nothing_and_changes_no_global_state():
     done = run(EVERYTHING)
     assert done.stdout == ""
     assert done.stderr == ""
+
+
+def test_a_default_fit_needs_no_jax():
+    code = (
+        "import sys, svidag\n"
+        "example = svidag.datasets.synthetic(m=3, edges=2, n=50, seed=1)\n"
+        "svidag.fit(example.data, progress=False, bags=None).edge_probabilities()\n"
+        "print('jax' in sys.modules)"
+    )
+    assert run(code).stdout.strip() == "False"

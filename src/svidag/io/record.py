@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import datetime
+import importlib.metadata
 import os
 import platform
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import jax
 import numpy as np
 
 from svidag import __version__
@@ -164,7 +164,7 @@ def _provenance(posterior: Posterior) -> dict[str, Any]:
     return {
         "svidag": __version__,
         "python": platform.python_version(),
-        "jax": jax.__version__,
+        "jax": importlib.metadata.version("jax"),
         "numpy": np.__version__,
         "saved": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "data": None if problem is None else problem.original_checksum,

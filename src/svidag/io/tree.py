@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import hashlib
 import math
+import sys
 from collections.abc import Mapping
 from typing import Any
 
-import jax
 import numpy as np
 
 from svidag.io import types
@@ -52,7 +52,7 @@ class Encoder:
             return _scalar(value)
         if isinstance(value, np.floating):
             return _scalar(float(value))
-        if isinstance(value, np.ndarray | jax.Array) and _is_plain(value):
+        if _is_array(value) and _is_plain(value):
             if id(value) not in self._kept:
                 # The array stays alive, so that its id stays its own.
                 self._kept[id(value)] = self._keep(np.asarray(value)), value
@@ -151,6 +151,12 @@ def _mapping(value: Mapping[Any, Any], encode: Any) -> dict[str, Any]:
     if all(isinstance(key, str) and not key.startswith("$") for key in value):
         return {str(key): encode(inner) for key, inner in value.items()}
     return {"$pairs": [[encode(key), encode(inner)] for key, inner in value.items()]}
+
+
+def _is_array(value: Any) -> bool:
+    """Whether it is an array of NumPy, or of JAX, which a default fit never imports."""
+    jax = sys.modules.get("jax")
+    return isinstance(value, np.ndarray) or (jax is not None and isinstance(value, jax.Array))
 
 
 def _is_plain(array: Any) -> bool:

@@ -17,8 +17,8 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
-import jax
 import jaxtyping
+import numpy as np
 
 from svidag import __version__
 
@@ -63,7 +63,7 @@ TYPES: Mapping[str, str] = types.MappingProxyType(
         "environment model": "svidag.mechanisms.environments:EnvironmentScores",
         "discrete model": "svidag.mechanisms.discrete:DiscreteTables",
         "mixed model": "svidag.mechanisms.mixed:MixedMechanism",
-        "jax edge prior": "svidag.prior.edges:JaxEdgePrior",
+        "jax edge prior": "svidag.prior.jax_edges:JaxEdgePrior",
         "network pair": "svidag.variational.particle_bound:Networks",
         "gaussian orders": "svidag.variational.order_guide:GaussianOrders",
         "mlp": "svidag.mechanisms.mlp:MLPMechanism",
@@ -180,8 +180,11 @@ def _converted(value: Any, hint: Any) -> Any:
         inner = typing.get_args(members[0])[:1] if members else ()
         return tuple(_converted(member, inner[0]) for member in value) if inner else value
     arrays = [option for option in _options(hint) if _is_array_type(option)]
-    wanted = any(option.array_type is jax.Array for option in arrays)
-    return jax.numpy.asarray(value) if wanted and hasattr(value, "dtype") else value
+    if not hasattr(value, "dtype") or all(option.array_type is np.ndarray for option in arrays):
+        return value
+    import jax  # only results of gradient methods need it
+
+    return jax.numpy.asarray(value)
 
 
 def _arrays(value: Any, hint: Any) -> Iterator[tuple[Any, list[Any]]]:

@@ -10,12 +10,12 @@ approximations 5.1.53 and 5.1.56 of Abramowitz and Stegun, which are right to 2e
 
 from __future__ import annotations
 
-from math import log, pi, sqrt
+from math import log, pi
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-__all__ = ["at_pole", "log_horseshoe", "sparse_scale"]
+__all__ = ["at_pole", "log_horseshoe"]
 
 POLE = 1e-12
 """u is kept above this, a millionth of τ: there the density stands still."""
@@ -56,18 +56,6 @@ def at_pole(w: Float[Array, "*shape"], scale: float) -> Bool[Array, "*shape"]:
     [True, False]
     """
     return w**2 / (2 * scale**2) < POLE
-
-
-def sparse_scale(m: int, degree: float) -> float:
-    """τ for m variables of which each has so many neighbours: r √log(1/r), r = 2 degree/(m − 1).
-
-    Examples
-    --------
-    >>> round(sparse_scale(25, 1.0), 3), sparse_scale(3, 1.0)
-    (0.131, 0.16666666666666666)
-    """
-    r = min(2 * degree / (m - 1), 1.0)
-    return r * sqrt(log(1 / r)) if r < 1 else 1 / (2 * m)
 
 
 def _polynomial(coefficients: tuple[float, ...], x: Array) -> Array:

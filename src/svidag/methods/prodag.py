@@ -122,7 +122,7 @@ class ProDAG(ProDAGSettings, Method):
     def _draw(
         self, algorithm: Any, outcome: Outcome[ProDAGState], run: Run, purpose: str
     ) -> ProjectedDraws:
-        from svidag.variational.prodag import draw_projected
+        from svidag.variational.prodag import central_path, draw_projected
 
         stream = Stream.RADIUS_DRAWS if purpose == "choice" else Stream.GUIDE_DRAWS
         run.report("projecting draws", 0, None)
@@ -130,7 +130,7 @@ class ProDAG(ProDAGSettings, Method):
             outcome.state.guide,
             algorithm.allowed,
             algorithm.required,
-            self.path(run.mechanism, final=True),
+            central_path(self, run.mechanism, final=True),
             streams.key(run.seed, stream),
             self.draws,
         )

@@ -14,6 +14,6 @@ fixes B_ij = 1 and keeps only orders with r_i > r_j.
 """
 
 from svidag.prior.beliefs import BeliefWarning, Prior
-from svidag.prior.edges import EdgePrior, JaxEdgePrior, logistic_beta_log_density
+from svidag.prior.edges import EdgePrior, logistic_beta_log_density
 
-__all__ = ["BeliefWarning", "EdgePrior", "JaxEdgePrior", "Prior", "logistic_beta_log_density"]
+__all__ = ["BeliefWarning", "EdgePrior", "Prior", "logistic_beta_log_density"]

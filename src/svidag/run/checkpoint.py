@@ -12,9 +12,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
 from svidag.io import archive
@@ -22,7 +21,6 @@ from svidag.io.tree import Encoder, decode
 
 FORMAT = "svidag checkpoint"
 SHARE = 0.05  # of the time that saving may take
-Tree = TypeVar("Tree")
 
 
 class Interrupted(KeyboardInterrupt):
@@ -124,36 +122,6 @@ def resumable(checkpoint: Checkpoint) -> Iterator[None]:
                 "The same call with the same checkpoint goes on from there."
             )
         raise Interrupted(message) from interrupt
-
-
-def arrays_of(tree: Any) -> dict[str, Any]:
-    """The JAX arrays of a tree, by their path in it.
-
-    Examples
-    --------
-    >>> arrays_of({"a": jax.numpy.ones(2), "b": "text"})
-    {"['a']": Array([1., 1.], dtype=float32)}
-    """
-    leaves = jax.tree.leaves_with_path(tree)
-    return {
-        jax.tree_util.keystr(path): leaf for path, leaf in leaves if isinstance(leaf, jax.Array)
-    }
-
-
-def with_arrays(template: Tree, arrays: Mapping[str, np.ndarray]) -> Tree:
-    """A tree like the template, with these arrays in place of its own."""
-
-    def replaced(path, leaf):
-        if not isinstance(leaf, jax.Array):
-            return leaf
-        found = arrays.get(jax.tree_util.keystr(path))
-        if found is None or found.shape != leaf.shape or found.dtype != leaf.dtype:
-            raise ValueError(
-                f"the checkpoint does not hold the state{jax.tree_util.keystr(path)} of this fit"
-            )
-        return jax.numpy.asarray(found)
-
-    return jax.tree_util.tree_map_with_path(replaced, template)
 
 
 def check_fingerprint(path: Path, wanted: Mapping[str, Any], found: Mapping[str, Any]) -> None:

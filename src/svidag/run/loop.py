@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from svidag.run import streams
-from svidag.run.checkpoint import arrays_of, with_arrays
+from svidag.run.array_tree import arrays_of, with_arrays
 from svidag.run.status import Status
 from svidag.run.streams import Stream
 

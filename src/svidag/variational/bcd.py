@@ -30,7 +30,7 @@ from svidag.mechanisms.horseshoe import at_pole, log_horseshoe
 from svidag.mechanisms.moments import quadratic_forms
 from svidag.orders.assignment import best_assignment, log_bethe_permanent
 from svidag.orders.relaxation import Sinkhorn, at_fixed_point, balance, straight_through
-from svidag.run.checkpoint import arrays_of, with_arrays
+from svidag.run.array_tree import arrays_of, with_arrays
 from svidag.run.loop import COMPILER, HostAlgorithm
 from svidag.run.streams import host_generator
 from svidag.variational.bcd_settings import BCDSettings

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import log, sqrt
 
-from svidag.mechanisms.horseshoe import sparse_scale
 from svidag.run.settings import Settings, setting
 
 
@@ -45,3 +45,15 @@ class BCDSettings(Settings):
         if self.horseshoe == "published" and spare > 0:
             return 2 * self.degree / spare / rows**0.5
         return sparse_scale(m, self.degree)
+
+
+def sparse_scale(m: int, degree: float) -> float:
+    """τ for m variables of which each has so many neighbours: r √log(1/r), r = 2 degree/(m − 1).
+
+    Examples
+    --------
+    >>> round(sparse_scale(25, 1.0), 3), sparse_scale(3, 1.0)
+    (0.131, 0.16666666666666666)
+    """
+    r = min(2 * degree / (m - 1), 1.0)
+    return r * sqrt(log(1 / r)) if r < 1 else 1 / (2 * m)

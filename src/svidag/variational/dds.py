@@ -28,7 +28,7 @@ from svidag.kernels.descent import adam, descend
 from svidag.networks.node_mlp import NodeMLP
 from svidag.orders.relaxation import hard_mask, straight_through
 from svidag.orders.softsort import gumbel_scores, raise_causes, sorted_mask
-from svidag.prior import JaxEdgePrior
+from svidag.prior.jax_edges import JaxEdgePrior
 from svidag.run.loop import CompiledAlgorithm
 from svidag.run.streams import host_generator
 from svidag.variational.dds_settings import DDSSettings

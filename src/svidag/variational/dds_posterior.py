@@ -15,7 +15,7 @@ from svidag.kernels import noise
 from svidag.orders.relaxation import hard_mask
 from svidag.orders.softsort import gumbel_scores, raise_causes
 from svidag.posterior import GraphDistribution
-from svidag.prior import JaxEdgePrior
+from svidag.prior.jax_edges import JaxEdgePrior
 from svidag.run import streams
 from svidag.run.loop import COMPILER
 from svidag.run.streams import Stream

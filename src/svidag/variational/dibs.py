@@ -30,7 +30,7 @@ from svidag.kernels import noise
 from svidag.kernels.descent import Rule, descend, guarded
 from svidag.mechanisms.linear import LinearGaussian
 from svidag.networks.node_mlp import NodeMLP
-from svidag.run.checkpoint import arrays_of, with_arrays
+from svidag.run.array_tree import arrays_of, with_arrays
 from svidag.run.loop import COMPILER, CompiledAlgorithm, HostAlgorithm
 from svidag.run.streams import host_generator
 from svidag.samplers.stein import sum_of_kernels

@@ -24,7 +24,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from svidag.prior import JaxEdgePrior
+from svidag.prior.jax_edges import JaxEdgePrior
 from svidag.variational.node_guide import GuideNoise, NodeGuide, ParentDraws
 from svidag.variational.tight_bound import local_expectation, log_guide
 

@@ -20,7 +20,7 @@ from svidag.mechanisms.local import CachedScores, LocalScores
 from svidag.networks.flows import FlowSettings
 from svidag.orders.permutation import feasible, possible_edges, relocate_or_swap
 from svidag.prior import EdgePrior
-from svidag.run.checkpoint import arrays_of, with_arrays
+from svidag.run.array_tree import arrays_of, with_arrays
 from svidag.run.loop import HostAlgorithm
 from svidag.run.streams import host_generator
 from svidag.variational.edge_objective import EdgeObjective

@@ -26,9 +26,9 @@ from svidag.kernels.descent import Rule, adam, descend, guarded
 from svidag.mechanisms.local import LocalScores
 from svidag.mechanisms.mlp import MLPMechanism
 from svidag.orders.relaxation import relax
-from svidag.prior import JaxEdgePrior
+from svidag.prior.jax_edges import JaxEdgePrior
 from svidag.run import streams
-from svidag.run.checkpoint import arrays_of, with_arrays
+from svidag.run.array_tree import arrays_of, with_arrays
 from svidag.run.loop import COMPILER, CompiledAlgorithm, HostAlgorithm
 from svidag.run.streams import Stream
 from svidag.samplers.stein import SteinSettings, direction, linearise

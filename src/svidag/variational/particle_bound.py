@@ -35,7 +35,7 @@ from svidag.data import Dataset
 from svidag.kernels import noise
 from svidag.mechanisms.mlp import MLPMechanism
 from svidag.orders.relaxation import hard_mask, straight_through
-from svidag.prior import JaxEdgePrior
+from svidag.prior.jax_edges import JaxEdgePrior
 from svidag.variational.guide import BernoulliGuide, EdgeGuide, relaxed_edges
 from svidag.variational.tight_bound import local_expectation, log_guide
 

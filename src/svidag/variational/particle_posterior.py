@@ -22,7 +22,7 @@ from svidag.mechanisms.equations import ParameterDistribution
 from svidag.mechanisms.mlp import MLPMechanism
 from svidag.orders.relaxation import hard_mask
 from svidag.posterior import GraphDistribution
-from svidag.prior import JaxEdgePrior
+from svidag.prior.jax_edges import JaxEdgePrior
 from svidag.run import streams
 from svidag.run.loop import COMPILER
 from svidag.run.streams import Stream, generator

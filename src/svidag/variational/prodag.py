@@ -27,7 +27,7 @@ from svidag.kernels.descent import adam, descend
 from svidag.mechanisms.moments import quadratic_forms, second_moments
 from svidag.networks.node_mlp import NodeMLP
 from svidag.orders.projection import CentralPath, Support, acyclic_support, project
-from svidag.run.checkpoint import arrays_of, with_arrays
+from svidag.run.array_tree import arrays_of, with_arrays
 from svidag.run.loop import COMPILER, HostAlgorithm
 from svidag.variational.prodag_settings import ProDAGSettings
 
@@ -170,7 +170,7 @@ class ProDAG(HostAlgorithm[ProDAGState]):
         self.evidence = evidence
         self.allowed, self.required = allowed, required
         self.mechanism, self.settings = mechanism, settings
-        self.path = settings.path(mechanism, final=False)
+        self.path = central_path(settings, mechanism, final=False)
         radius = settings.radius
         self.radius = float("inf") if radius is None or isinstance(radius, str) else float(radius)
 
@@ -329,6 +329,17 @@ class ProjectedDraws(NamedTuple):
     def _arrays(self, most: int | None) -> tuple[NodeMLP, Array, Array]:
         weights = jax.tree.map(lambda x: x[:most], self.weights)
         return weights, jnp.asarray(self.support.kept[:most]), jnp.asarray(self.required)
+
+
+def central_path(settings: ProDAGSettings, mechanism: str, *, final: bool) -> CentralPath:
+    """The projection of steps, or of final draws."""
+    return CentralPath(
+        settings.solver,
+        settings.tolerance if final else settings.step_tolerance,
+        rate=1.0 if mechanism == "linear" else 0.25,
+        threshold=settings.threshold,
+        break_cycles=final or settings.acyclic_steps,
+    )
 
 
 def draw_projected(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from svidag.orders.projection import CentralPath
 from svidag.run.settings import Settings, setting
 
 
@@ -48,13 +47,3 @@ class ProDAGSettings(Settings):
         choices=("nonzero", "normalised"),
     )
     chunk: int = setting(25, "Steps between two reports.", least=1)
-
-    def path(self, mechanism: str, final: bool) -> CentralPath:
-        """The projection of steps, or of final draws."""
-        return CentralPath(
-            self.solver,
-            self.tolerance if final else self.step_tolerance,
-            rate=1.0 if mechanism == "linear" else 0.25,
-            threshold=self.threshold,
-            break_cycles=final or self.acyclic_steps,
-        )
