@@ -37,6 +37,7 @@ from scipy.special import logsumexp
 from svidag.mechanisms.flexible import FlexibleMechanism
 from svidag.mechanisms.flexible_screen import ScreenedFlexible
 from svidag.mechanisms.linear import LinearGaussian
+from svidag.mechanisms.local import tabulate_families
 from svidag.mechanisms.subset_scores import score_subsets
 from svidag.mechanisms.wide import WideNetwork
 
@@ -141,15 +142,12 @@ class EnvironmentScores:
 
     def score_tables(self) -> Float[np.ndarray, "m subsets"]:
         """f_j(S) for every node and every subset S, indexed by bit mask; −∞ where j ∈ S."""
+        if not isinstance(self.base, LinearGaussian):
+            return tabulate_families(self.family_scores, self.m)
         codes = np.arange(2**self.m)
         table = np.full((self.m, len(codes)), -np.inf)
-        if isinstance(self.base, LinearGaussian):
-            for j in range(self.m):
-                table[j, codes >> j & 1 == 0] = self._subset_scores(j)
-            return table
-        members = (codes[:, None] >> np.arange(self.m)) & 1 == 1
-        without, nodes = np.nonzero(~members)
-        table[nodes, without] = self.family_scores(nodes, members[without])
+        for j in range(self.m):
+            table[j, codes >> j & 1 == 0] = self._subset_scores(j)
         return table
 
     def _subset_scores(self, node: int) -> Float[np.ndarray, " subsets"]:

@@ -42,6 +42,7 @@ from svidag.data import row_groups
 from svidag.mechanisms.flexible_fit import SCALE_FLOOR, Regression
 from svidag.mechanisms.flexible_structures import REACH, Family, Search, exact_evidence
 from svidag.mechanisms.linear import LinearGaussian
+from svidag.mechanisms.local import tabulate_families
 from svidag.mechanisms.wide import even_thresholds, named_directions, on_all_cores
 
 SCALE_PRECISION = 4.0
@@ -175,11 +176,7 @@ class FlexibleMechanism:
 
     def score_tables(self) -> Float[np.ndarray, "m subsets"]:
         """f_j(S) for every node and every subset S, indexed by bit mask; −∞ where j ∈ S."""
-        members = _members(self.m)
-        without, nodes = np.nonzero(~members)
-        table = np.full((self.m, 2**self.m), -np.inf)
-        table[nodes, without] = self.family_scores(nodes, members[without])
-        return table
+        return tabulate_families(self.family_scores, self.m)
 
     @cached_property
     def _columns(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
@@ -328,7 +325,3 @@ def _spread(columns: np.ndarray) -> Float[np.ndarray, "m 1"]:
     """Standard deviations; 1 for a column that does not vary."""
     spread = columns.std(axis=1, keepdims=True)
     return np.where(spread > 0, spread, 1.0)
-
-
-def _members(m: int) -> Bool[np.ndarray, "subsets m"]:
-    return (np.arange(2**m)[:, None] >> np.arange(m)) & 1 == 1

@@ -28,7 +28,7 @@ from jaxtyping import Bool, Float, Int
 from svidag.data.transforms import rank_gaussian
 from svidag.mechanisms.flexible import FlexibleMechanism
 from svidag.mechanisms.gaussian_blocks import GaussianBlocks
-from svidag.mechanisms.local import CachedScores
+from svidag.mechanisms.local import CachedScores, tabulate_families
 
 CHANCE = (6.0, 10.0)
 """Likelihood ratios that could be chance: of a slope, and of a slope and a bend."""
@@ -97,11 +97,7 @@ class ScreenedFlexible:
 
     def score_tables(self) -> Float[np.ndarray, "m subsets"]:
         """f_j(S) for every node and every subset S, indexed by bit mask; −∞ where j ∈ S."""
-        members = (np.arange(2**self.m)[:, None] >> np.arange(self.m)) & 1 == 1
-        without, nodes = np.nonzero(~members)
-        table = np.full((self.m, 2**self.m), -np.inf)
-        table[nodes, without] = self.family_scores(nodes, members[without])
-        return table
+        return tabulate_families(self.family_scores, self.m)
 
     def explaining(
         self, nodes: Int[np.ndarray, " B"], parents: Bool[np.ndarray, "B m"]

@@ -7,7 +7,7 @@ changes by one edge, Δ_ij = f_j(S ∪ i) − f_j(S ∖ i).
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
@@ -35,6 +35,24 @@ class SubsetScores(Protocol):
     ) -> Float[np.ndarray, " subsets"]:
         """f_j(S) for every subset S of the candidates, indexed by bit mask."""
         ...
+
+
+def tabulate_families(
+    family_scores: Callable[[np.ndarray, np.ndarray], np.ndarray], m: int
+) -> Float[np.ndarray, "m subsets"]:
+    """f_j(S) for every node and every subset S, indexed by bit mask; −∞ where j ∈ S.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> tabulate_families(lambda nodes, parents: parents.sum(axis=1) * 1.0, 2).tolist()
+    [[0.0, -inf, 1.0, -inf], [0.0, 1.0, -inf, -inf]]
+    """
+    members = (np.arange(2**m)[:, None] >> np.arange(m)) & 1 == 1
+    without, nodes = np.nonzero(~members)
+    table = np.full((m, 2**m), -np.inf)
+    table[nodes, without] = family_scores(nodes, members[without])
+    return table
 
 
 class LocalScores(abc.ABC):

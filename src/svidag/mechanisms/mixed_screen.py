@@ -21,6 +21,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.stats import chi2
 
+from svidag.mechanisms.local import tabulate_families
 from svidag.mechanisms.mixed import MixedMechanism
 from svidag.mechanisms.order_averaged import OrderAveraged
 from svidag.mechanisms.wide import on_all_cores
@@ -88,11 +89,7 @@ class ScreenedMixed:
 
     def score_tables(self) -> Float[np.ndarray, "m subsets"]:
         """f_j(S) for every node and every subset S, indexed by bit mask; −∞ where j ∈ S."""
-        members = (np.arange(2**self.m)[:, None] >> np.arange(self.m)) & 1 == 1
-        without, nodes = np.nonzero(~members)
-        table = np.full((self.m, 2**self.m), -np.inf)
-        table[nodes, without] = self.family_scores(nodes, members[without])
-        return table
+        return tabulate_families(self.family_scores, self.m)
 
     def explaining(self, j: int, parents: Bool[np.ndarray, " m"]) -> Bool[np.ndarray, " m"]:
         """T: the parents of j without those that explain nothing."""

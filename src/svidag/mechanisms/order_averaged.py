@@ -28,6 +28,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from svidag.data import row_groups
+from svidag.mechanisms.local import tabulate_families
 from svidag.mechanisms.mixed import MixedMechanism
 
 
@@ -122,11 +123,7 @@ class OrderAveraged:
 
     def score_tables(self) -> Float[np.ndarray, "m subsets"]:
         """f_j(S) for every node and every subset S, indexed by bit mask; −∞ where j ∈ S."""
-        members = (np.arange(2**self.m)[:, None] >> np.arange(self.m)) & 1 == 1
-        without, nodes = np.nonzero(~members)
-        table = np.full((self.m, 2**self.m), -np.inf)
-        table[nodes, without] = self.family_scores(nodes, members[without])
-        return table
+        return tabulate_families(self.family_scores, self.m)
 
     @cached_property
     def _joints(self) -> tuple[list[JointEvidence], Int[np.ndarray, " m"]]:

@@ -37,6 +37,7 @@ from scipy.special import gammaln
 from threadpoolctl import ThreadpoolController
 
 from svidag.data import row_groups
+from svidag.mechanisms.local import tabulate_families
 from svidag.run import cores
 
 PRECISIONS = (0.25, 1.0, 4.0)
@@ -151,12 +152,7 @@ class WideNetwork:
 
     def score_tables(self) -> Float[np.ndarray, "m subsets"]:
         """f_j(S) for every node and every subset S, indexed by bit mask; −∞ where j ∈ S."""
-        codes = np.arange(2**self.m)
-        members = (codes[:, None] >> np.arange(self.m)) & 1 == 1
-        without, nodes = np.nonzero(~members)
-        table = np.full((self.m, 2**self.m), -np.inf)
-        table[nodes, without] = self.family_scores(nodes, members[without])
-        return table
+        return tabulate_families(self.family_scores, self.m)
 
     def _evidence(
         self, parents: Int[np.ndarray, "sets l"], nodes: Int[np.ndarray, "sets targets"]
