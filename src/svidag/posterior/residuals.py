@@ -46,17 +46,55 @@ def residuals(
     graph = posterior.consensus().graph.to_numpy().astype(np.uint8)
     changing = _changing(distribution)
     if problem.environments is None or changing is None:
-        left = _noise(distribution.centre(graph[None]), given)
+        left = _noise(distribution.centre(graph[None]), given, given[0])
     else:
         labels, left = problem.environments.labels[rows], np.empty(given.shape[1:])
         for e in np.unique(labels):
             equations = changing.centre_in(int(e), graph[None])
-            left[labels == e] = _noise(equations, given[:, labels == e])
+            own = given[:, labels == e]
+            left[labels == e] = _noise(equations, own, own[0])
     unknown = data.intervened[rows]
     if problem.missing is not None:
         gone = problem.missing.mask[rows]
         unknown = unknown | gone | (gone @ graph.astype(bool))
     return np.where(unknown, np.nan, left)
+
+
+def expected_noise(
+    posterior: Posterior, normal: Float[np.ndarray, " L"]
+) -> Float[np.ndarray, "L m"]:
+    """What residuals are where noise has these standard normal values, by the fitted mechanisms.
+
+    Gaussian noise gives the values themselves; at the quantiles of the standard normal distribution
+    the result holds the quantiles of the fitted noise.
+
+    Examples
+    --------
+    >>> import svidag
+    >>> example = svidag.datasets.synthetic(m=2, edges=1, n=100, seed=1)
+    >>> gaussian = svidag.exact.posterior(example.data)
+    >>> expected_noise(gaussian, np.array([-2.0, 0.5])).round(3).tolist()
+    [[-2.0, -2.0], [0.5, 0.5]]
+    """
+    problem, distribution = posterior.problem, posterior.mechanisms
+    if problem is None or distribution is None:
+        raise ValueError("the noise of a fit needs its table and its mechanisms")
+    graph = posterior.consensus().graph.to_numpy().astype(np.uint8)
+    changing = _changing(distribution)
+    if problem.environments is None or changing is None:
+        equations = distribution.centre(graph[None])
+    else:
+        equations = changing.centre_in(int(problem.environments.labels[0]), graph[None])
+    m = problem.data.m
+    if isinstance(equations, NodewiseEquations):
+        return np.repeat(normal[:, None], m, axis=1)
+    typical = np.nanmedian(problem.values, axis=0)
+    given = np.broadcast_to(typical, (1, len(normal), m)).copy()
+    noisy = np.empty((len(normal), m))
+    for j, alone in enumerate(np.eye(m, dtype=bool)):
+        noise = np.repeat(normal[None, :, None], m, axis=2)
+        noisy[:, j] = equations.propagate(given, noise, alone[None])[0, :, j]
+    return _noise(equations, given, noisy)
 
 
 def _changing(distribution: ParameterDistribution) -> EnvironmentParameters | None:
@@ -65,8 +103,12 @@ def _changing(distribution: ParameterDistribution) -> EnvironmentParameters | No
     return first if isinstance(first, EnvironmentParameters) else None
 
 
-def _noise(equations: Equations, given: Float[np.ndarray, "1 R m"]) -> Float[np.ndarray, "R m"]:
-    """(x − x(0))/(x(1) − x(0)) of every row and variable."""
+def _noise(
+    equations: Equations,
+    given: Float[np.ndarray, "1 R m"],
+    values: Float[np.ndarray, "R m"],
+) -> Float[np.ndarray, "R m"]:
+    """(x − x(0))/(x(1) − x(0)) of every value; the given ones are those of its causes."""
     left = np.empty(given.shape[1:])
     if isinstance(equations, NodewiseEquations):
         uniform = generator(0, Stream.RESIDUALS).random(left.shape)
@@ -78,5 +120,5 @@ def _noise(equations: Equations, given: Float[np.ndarray, "1 R m"]) -> Float[np.
             equations.propagate(given, np.full(given.shape, noise), alone[None])[0, :, j]
             for noise in (0.0, 1.0)
         )
-        left[:, j] = (given[0, :, j] - usual) / np.maximum(high - usual, np.finfo(float).tiny)
+        left[:, j] = (values[:, j] - usual) / np.maximum(high - usual, np.finfo(float).tiny)
     return left

@@ -22,6 +22,7 @@ from svidag.posterior import Posterior
 from svidag.posterior.distributions import DRAWS
 from svidag.posterior.mixture import MixtureDetails, MixtureParameters
 from svidag.problem import Problem
+from svidag.report.noise import NoisePlot, noise_plots
 from svidag.report.verdict import findings
 
 GRAPHS = 6
@@ -185,6 +186,7 @@ class Column:
     intervened: int
     missing: float
     bars: tuple[float, ...]
+    noise: NoisePlot | None = None
 
 
 @dataclass(frozen=True)
@@ -201,6 +203,11 @@ class Data:
         """Whether cells are missing."""
         return any(column.missing for column in self.columns)
 
+    @property
+    def noise(self) -> bool:
+        """Whether the noise of some variable is shown."""
+        return any(column.noise for column in self.columns)
+
 
 def data(posterior: Posterior) -> Data | None:
     """The data as they were given; None without the problem."""
@@ -209,6 +216,7 @@ def data(posterior: Posterior) -> Data | None:
         return None
     values, cells = problem.values, problem.missing
     gone = np.zeros(values.shape, bool) if cells is None else cells.mask
+    noise = noise_plots(posterior)
     columns = tuple(
         _column(
             name,
@@ -217,6 +225,7 @@ def data(posterior: Posterior) -> Data | None:
             problem.data.transforms[j],
             _kind(problem.data, j),
             float(gone[:, j].mean()),
+            noise[j],
         )
         for j, name in enumerate(problem.data.names)
     )
@@ -230,6 +239,7 @@ def _column(
     transform: str | None,
     kind: str,
     missing: float,
+    noise: NoisePlot | None,
 ) -> Column:
     free = column[~intervened] if not intervened.all() else column
     # Standardising and back leaves rounding errors.
@@ -247,6 +257,7 @@ def _column(
         int(intervened.sum()),
         missing,
         bars,
+        noise,
     )
 
 
