@@ -107,19 +107,23 @@ def choose(scores, power, uniform, weights):
     """Draw t with probability ∝ exp(power · scores[t]); `weights` is work space."""
     top = scores.max()
     total = 0.0
+    last, weight = np.nan, 0.0
     for t in range(len(scores)):
-        below = power * (scores[t] - top)
-        weights[t] = np.exp(below) if below > -NEGLIGIBLE else 0.0
-        total += weights[t]
+        if scores[t] != last:  # past nodes that are no candidates the score stays as it is
+            last = scores[t]
+            below = power * (last - top)
+            weight = np.exp(below) if below > -NEGLIGIBLE else 0.0
+        weights[t] = weight
+        total += weight
     left = uniform * total
-    last = 0
+    chosen = 0
     for t in range(len(scores)):
         if weights[t] > 0.0:
-            last = t
+            chosen = t
             left -= weights[t]
             if left < 0.0:
                 break
-    return last
+    return chosen
 
 
 @no_type_check
