@@ -43,7 +43,7 @@ def tables(m: int, edges: int) -> tuple[Any, Any, Schedule, np.ndarray]:
 
     def capture(sampling: Any, made: Any, _: Any) -> None:
         starts = chain_starts(made.starts, sampling.schedule.chains)
-        found.extend([made.tables, sampling.problem.prior, sampling.schedule, starts])
+        found.extend([made.scores, sampling.problem.prior, sampling.schedule, starts])
         raise _ChainsReachedError
 
     here = patch.object(order_sampling, "_run_chains", capture)
@@ -68,7 +68,7 @@ def measure(problem: tuple, moves: str, starts: np.ndarray | None, seed: int) ->
     sweep = _sweep_both if moves == "both" else SWEEP
     plan = Schedule(
         levels=schedule.levels, flattest=schedule.flattest, burn_in=schedule.burn_in,
-        orders=BUDGET, look=25, moves=own,
+        orders=BUDGET, check_every=25, moves=own,
     )  # fmt: skip
     began = time.process_time()
     with patch.object(relocate, "sweep", sweep):
