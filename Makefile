@@ -15,11 +15,11 @@ demo: $(VENV)/.fit
 
 # Under two minutes on two cores: style, types, layers, and the tests that are not marked slow.
 check: lint recompile
-	$(BIN)/pytest -n auto --dist worksteal -q -m 'not slow' tests/laws tests/unit
+	$(BIN)/pytest -n auto -q -m 'not slow' tests/laws tests/unit
 
 # Under 15 minutes on two cores: everything.
 test: lint recompile chromium
-	$(BIN)/pytest -n auto --dist worksteal --durations=25
+	$(BIN)/pytest -n auto --durations=25
 
 # numba keeps compiled functions beside their source and notices changes of that one file only, not
 # of another that it calls: what is older than the newest source goes.
