@@ -19,7 +19,6 @@ import numpy as np
 import svidag
 from svidag.methods import order_sampling
 from svidag.run.convergence import effective_size, half_disagreement
-from svidag.samplers import order_chains
 from svidag.samplers import relocation as relocate
 from svidag.samplers.order_chains import Schedule, run_chains
 from svidag.search.parent_set_tables import chain_starts
@@ -29,6 +28,7 @@ PROBLEMS = {
     "m = 50, 80 arrows": (50, 80),
 }
 MOVES = ("relocation", "swap", "both")
+SWEEP = relocate.sweep
 BUDGET = 1000  # orders kept from each chain at most, ten sweeps each: that of a fit
 
 
@@ -43,7 +43,7 @@ def tables(m: int, edges: int) -> tuple[Any, Any, Schedule, np.ndarray]:
 
     def capture(sampling: Any, made: Any, _: Any) -> None:
         starts = chain_starts(made.starts, sampling.schedule.chains)
-        found.extend([made.tables, sampling.problem.prior, sampling.schedule, starts])
+        found.extend([made.scores, sampling.problem.prior, sampling.schedule, starts])
         raise _ChainsReachedError
 
     here = patch.object(order_sampling, "_run_chains", capture)
@@ -53,45 +53,25 @@ def tables(m: int, edges: int) -> tuple[Any, Any, Schedule, np.ndarray]:
     return tuple(found)
 
 
-class _Both(order_chains._ChainRunner):
-    """A ladder whose sweeps are relocations first and then swaps of neighbours, half and half."""
-
-    def _advance(
-        self,
-        c: int,
-        replicas: np.ndarray,
-        powers: np.ndarray,
-        rng: np.random.Generator,
-        steps: int,
-    ) -> Any:
-        s, (levels, m) = self._schedule, replicas.shape
-        orders = np.empty((steps, m), dtype=np.int64)
-        edges, moved = np.zeros((m, m)), np.zeros(1, dtype=np.int64)
-        exchanged = np.zeros(levels, dtype=np.int64)
-        room = self._compiled[c].work_space()
-        for step in range(steps):
-            for kind in (relocate.RELOCATION, relocate.SWAP):
-                uniforms = rng.random((s.thin // 2, levels, m, 2))
-                swaps = rng.random((s.thin // 2, relocate.EXCHANGES, levels))
-                relocate.sweep(
-                    kind, replicas, self._compiled[c], powers, uniforms, swaps,
-                    edges, moved, exchanged, room,
-                )  # fmt: skip
-            orders[step] = replicas[-1]
-        return orders, self._tables.log_evidence(orders), edges, moved.sum(), exchanged, replicas
+def _sweep_both(kind: int, replicas: Any, tables: Any, powers: Any, uniforms: np.ndarray,
+                swaps: np.ndarray, *counts: Any) -> None:  # fmt: skip
+    """Relocations in the first half of the sweeps, swaps of neighbours in the second."""
+    half = len(uniforms) // 2
+    for move, part in ((relocate.RELOCATION, slice(half)), (relocate.SWAP, slice(half, None))):
+        SWEEP(move, replicas, tables, powers, uniforms[part], swaps[part], *counts)
 
 
 def measure(problem: tuple, moves: str, starts: np.ndarray | None, seed: int) -> list[float]:
     """Sweeps, disagreement of halves, CPU seconds, effective orders a CPU second."""
     made, prior, schedule, _ = problem
     own = "relocation" if moves == "both" else moves
-    runner = _Both if moves == "both" else order_chains._ChainRunner
+    sweep = _sweep_both if moves == "both" else SWEEP
     plan = Schedule(
         levels=schedule.levels, flattest=schedule.flattest, burn_in=schedule.burn_in,
-        orders=BUDGET, look=25, moves=own,
+        orders=BUDGET, check_every=25, moves=own,
     )  # fmt: skip
     began = time.process_time()
-    with patch.object(order_chains, "_ChainRunner", runner):
+    with patch.object(relocate, "sweep", sweep):
         chains = run_chains(made, prior, plan, seed=seed, starts=starts)
     spent = time.process_time() - began
     worth = effective_size(chains.log_evidence)

@@ -1,12 +1,21 @@
 """Every test runs with shapes checked (jaxtyping + beartype) and strict JAX promotion."""
 
+import atexit
 import os
+import shutil
+import tempfile
 
 # Tests compile far more than they run: spare the optimiser, in child processes too.
 os.environ.setdefault(
     "XLA_FLAGS",
     "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true",
 )
+# And what one process has compiled, the others need not compile again.
+if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+    programs = tempfile.mkdtemp(prefix="svidag-programs-")
+    atexit.register(shutil.rmtree, programs, ignore_errors=True)
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = programs
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
 
 from jaxtyping import install_import_hook
 

@@ -16,11 +16,12 @@ from svidag.methods import bagging, probing
 from svidag.posterior.diagnostics import Level
 from svidag.posterior.mixture import MixtureGraphs
 from svidag.report.verdict import judge
-from svidag.run.progress import Silent
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 import checks
+
+from interruption import StopAt
 
 BAGGED = svidag.methods.OrderMCMC().with_values(
     {**svidag.methods.OrderMCMC.trial, "chains": 3}  # so that cached fits are its own
@@ -167,25 +168,13 @@ def test_sensitivity_of_any_fit_can_be_asked_for(heavy):
     assert "does not explain the table" in str(found)
 
 
-class Stop(Silent):
-    def __init__(self, stage: str, done: int) -> None:
-        self.stage, self.done, self.here = stage, done, False
-
-    def open(self, title, done, total):
-        self.here = title == self.stage
-
-    def update(self, done, metrics):
-        if self.here and done >= self.done:
-            raise KeyboardInterrupt
-
-
 @pytest.mark.parametrize(
     "stop", [("checking the fit", 0), ("fit of the mixture", 0), ("fit of the mixture", 5)]
 )
 def test_an_interrupted_mixture_goes_on_to_the_same_result(stop, distorted, mixed, tmp_path):
     file = tmp_path / "checkpoint"
     with contextlib.suppress(KeyboardInterrupt):
-        fit(distorted.data, progress=Stop(*stop), checkpoint=file)
+        fit(distorted.data, progress=StopAt(*stop), checkpoint=file)
     assert file.exists()
     resumed = fit(distorted.data, checkpoint=file)
     assert resumed.edge_probabilities().equals(mixed.edge_probabilities())

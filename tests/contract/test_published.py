@@ -1,10 +1,6 @@
 """`svi-dag-published` in all its configurations, on tiny fits."""
 
-import os
-import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +18,8 @@ from svidag.variational.particle_algorithm import ParticleAlgorithm
 sys.path.insert(0, str(Path(__file__).parent))
 
 from choices import fit
+
+from interruption import kill_and_run_again
 
 pytestmark = pytest.mark.filterwarnings("ignore::svidag.FitWarning")  # hardly any steps
 
@@ -223,7 +221,7 @@ def test_structure_weights_report_their_effective_size():
 
 KILLED = """
 import sys, numpy as np
-sys.path.insert(0, {tests!r})
+sys.path[:0] = {tests}
 import test_published as t
 settings = dict(t.TINY, iterations=1500)
 p = t.fit(t.rows(), prior=t.KNOWLEDGE, chunk=10, checkpoint=sys.argv[1], **settings)
@@ -233,17 +231,8 @@ np.save(sys.argv[2], p.edge_probabilities().to_numpy())
 
 def test_a_killed_run_resumes_to_identical_probabilities(tmp_path):
     checkpoint, result = tmp_path / "run.npz", tmp_path / "edges.npy"
-    code = KILLED.format(tests=os.path.dirname(__file__))
-    command = [sys.executable, "-c", code, str(checkpoint), str(result)]
-    process = subprocess.Popen(command)
-    deadline = time.monotonic() + 300
-    while not checkpoint.exists() and process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.05)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    assert checkpoint.exists()
-    assert not result.exists(), "the run ended before it could be killed"
-    subprocess.run(command, check=True)
+    code = KILLED.format(tests=[str(folder) for folder in Path(__file__).parents[:2]])
+    kill_and_run_again(code, checkpoint, result, Path.exists)
     straight = fit(rows(), prior=KNOWLEDGE, **{**TINY, "iterations": 1500})
     assert (np.load(result) == straight.edge_probabilities().to_numpy()).all()
 

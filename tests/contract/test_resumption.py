@@ -1,11 +1,7 @@
 """Fits that were cut off go on to the same numbers."""
 
 import dataclasses
-import os
-import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +19,8 @@ from svidag.scores import compute_shares
 sys.path.insert(0, str(Path(__file__).parent))
 
 import choices
+
+from interruption import kill_and_run_again
 
 pytestmark = pytest.mark.filterwarnings("ignore::svidag.FitWarning")  # hardly any steps
 
@@ -187,7 +185,7 @@ def test_interruption_without_a_checkpoint_says_what_to_do():
 
 KILLED = """
 import sys, numpy as np
-sys.path.insert(0, {tests!r})
+sys.path[:0] = {tests}
 import test_resumption as t
 found = t.fit({{**t.TABLE, "orders": 3000}}, checkpoint=sys.argv[1])
 np.savez(sys.argv[2], edges=found.edge_probabilities(), draws=found.sample(100))
@@ -196,17 +194,8 @@ np.savez(sys.argv[2], edges=found.edge_probabilities(), draws=found.sample(100))
 
 def test_a_killed_fit_resumes_to_identical_results(tmp_path):
     checkpoint, result = tmp_path / "fit.npz", tmp_path / "result.npz"
-    code = KILLED.format(tests=os.path.dirname(__file__))
-    command = [sys.executable, "-c", code, str(checkpoint), str(result)]
-    process = subprocess.Popen(command)
-    deadline = time.monotonic() + 300
-    while not moving(checkpoint) and process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.05)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    assert moving(checkpoint)
-    assert not result.exists(), "the fit ended before it could be killed"
-    subprocess.run(command, check=True)
+    code = KILLED.format(tests=[str(folder) for folder in Path(__file__).parents[:2]])
+    kill_and_run_again(code, checkpoint, result, moving)
     found, straight = np.load(result), fit({**TABLE, "orders": 3000})
     assert (found["edges"] == straight.edge_probabilities().to_numpy()).all()
     assert (found["draws"] == straight.sample(100)).all()

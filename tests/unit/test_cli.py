@@ -7,6 +7,7 @@ import shutil
 
 import pandas as pd
 import pytest
+from command_line import done, run
 from rich.console import Console
 from typer.testing import CliRunner
 
@@ -19,16 +20,6 @@ from svidag.methods import METHODS
 pytestmark = pytest.mark.slow  # runs commands with whole fits
 
 QUICK = ("--mechanism", "linear", "--set", "orders=60", "--set", "burn_in=60", "--quiet")
-
-
-def run(*arguments: object, columns: int = 160):
-    return CliRunner().invoke(app, list(map(str, arguments)), env={"COLUMNS": str(columns)})
-
-
-def done(*arguments: object, columns: int = 160):
-    result = run(*arguments, columns=columns)
-    assert result.exit_code == 0, f"{result.output}\n{result.exception!r}"
-    return result
 
 
 def refused(code: int, message: str, *arguments: object) -> None:
@@ -343,12 +334,11 @@ def test_an_unknown_data_set_is_an_error_on_standard_error():
     refused(2, "unknown data set 'asia'", "data", "asia")
 
 
-def test_the_demo_fits_reports_and_says_where(tmp_path, monkeypatch):
-    """With a linear fit, for speed; the installed wheel runs it as it is (tests/docs)."""
-    fit = svidag.fit
-    monkeypatch.setattr(svidag, "fit", lambda data: fit(data, mechanism="linear"))
+def test_the_demo_fits_reports_and_says_where(tmp_path):
     result = done("demo", "-o", tmp_path / "demo")
     assert "7466 cells" in result.output
-    assert "Verdict: " in result.output
+    assert "Mechanisms: linear." in result.output
+    assert "Verdict: be careful" in result.output
+    assert "Without `--mechanism linear`" in result.output
     assert (tmp_path / "demo" / "report.html").exists()
     assert "report.html" in result.stdout.splitlines()[-1]

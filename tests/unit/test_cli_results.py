@@ -5,24 +5,13 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
+from command_line import done, run
 
 import svidag
-from svidag.cli import app
 from svidag.report.content import content
 from svidag.report.render import render
 
 QUICK = ("--mechanism", "linear", "--quiet")
-
-
-def run(*arguments):
-    return CliRunner().invoke(app, list(map(str, arguments)), env={"COLUMNS": "200"})
-
-
-def done(*arguments):
-    result = run(*arguments)
-    assert result.exit_code == 0, f"{result.output}\n{result.exception!r}"
-    return result
 
 
 @pytest.fixture(scope="module")

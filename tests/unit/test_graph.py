@@ -6,6 +6,7 @@ from math import factorial, log
 import numpy as np
 import pandas as pd
 import pytest
+from arrows import graph
 
 from svidag.graph import (
     LimitError,
@@ -25,14 +26,6 @@ from svidag.graph import (
     topological_order,
 )
 from svidag.graph.extension import estimate_log_linear_extensions
-
-
-def graph(m, *arrows):
-    A = np.zeros((m, m), dtype=np.uint8)
-    for i, j in arrows:
-        A[i, j] = 1
-    return A
-
 
 CYCLE = graph(5, (0, 1), (1, 3), (3, 4), (4, 1), (4, 2))
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from arrows import graph
 from sklearn.metrics import brier_score_loss, f1_score, roc_auc_score
 
 from svidag.graph import LimitError, members, random_dag
@@ -18,14 +19,6 @@ from svidag.metrics import (
     reliability,
     shd,
 )
-
-
-def graph(m, *arrows):
-    A = np.zeros((m, m), dtype=np.uint8)
-    for i, j in arrows:
-        A[i, j] = 1
-    return A
-
 
 # Truth 0 → 1 ← 2, whose CPDAG is itself. The three draws, with SHD at DAG level:
 COLLIDER = graph(3, (0, 1), (2, 1))

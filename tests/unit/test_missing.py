@@ -9,6 +9,7 @@ from scipy.stats import kstest
 from typer.testing import CliRunner
 
 import svidag
+from interruption import StopAt
 from svidag.cli import app
 from svidag.data import AuditError, Dataset
 from svidag.data.imputation import complete_rows, completed_tables, impute
@@ -16,7 +17,6 @@ from svidag.mechanisms.linear_parameters import LinearEquations
 from svidag.methods import imputing
 from svidag.methods.refreshing import refresh
 from svidag.report.verdict import judge
-from svidag.run.progress import Silent
 
 pytestmark = pytest.mark.slow  # runs whole fits
 
@@ -152,18 +152,6 @@ def test_the_mixture_says_what_was_missing(fitted, tmp_path):
     assert np.isfinite(fitted.effect("x1", "x2", n=20).mean)
 
 
-class Stop(Silent):
-    def __init__(self, stage: str, done: int) -> None:
-        self.stage, self.done, self.here = stage, done, False
-
-    def open(self, title, done, total):
-        self.here = title == self.stage
-
-    def update(self, done, metrics):
-        if self.here and done >= self.done:
-            raise KeyboardInterrupt
-
-
 def test_without_time_the_first_tables_count():
     posterior = svidag.fit(
         holed()[1], mechanism="linear", missing="impute", minutes=0.0, progress=False
@@ -177,7 +165,7 @@ def test_an_interrupted_fit_goes_on_to_the_same_result(done, fitted, tmp_path):
     file = tmp_path / "checkpoint"
     asked = {"method": "exact", "missing": "impute", "checkpoint": file}
     with contextlib.suppress(KeyboardInterrupt):
-        svidag.fit(holed()[1], **asked, progress=Stop(imputing.STAGE, done))
+        svidag.fit(holed()[1], **asked, progress=StopAt(imputing.STAGE, done))
     assert file.exists()
     resumed = svidag.fit(holed()[1], **asked, progress=False)
     assert resumed.edge_probabilities().equals(fitted.edge_probabilities())
