@@ -23,12 +23,11 @@ from scipy.special import logsumexp
 
 from svidag.exact import subsets
 from svidag.graph import linear_extensions
+from svidag.kernels.order_sums import log_order_sums
 from svidag.posterior import GraphDistribution
 from svidag.prior import EdgePrior
 from svidag.run.streams import Stream, generator
 from svidag.scores import subset_sums
-
-_TERMS_AT_ONCE = 2**24  # of sums over the orders that agree with a graph: at most 128 MB
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,12 +164,7 @@ class ExactOrders(GraphDistribution):
         m = self.weights.m
         parents = subsets.codes(graphs.swapaxes(1, 2))
         own = self.weights.sets[np.arange(m), parents].sum(axis=1)
-        step = max(1, _TERMS_AT_ONCE // (m * 2**m))
-        orders = [
-            log_consistent_orders(parents[start : start + step], self.weights.gaps)
-            for start in range(0, len(parents), step)
-        ]
-        return own + np.concatenate([np.empty(0), *orders]) - self.after[0]
+        return own + log_consistent_orders(parents, self.weights.gaps) - self.after[0]
 
     def _draw_predecessors(self, n: int, rng: np.random.Generator) -> Int[np.ndarray, "n m"]:
         m = self.weights.m
@@ -220,18 +214,6 @@ def log_consistent_orders(
     parents: Int[np.ndarray, "S m"], gaps: Float[np.ndarray, "m subsets"]
 ) -> Float[np.ndarray, " S"]:
     """log Σ over the orders that agree with each graph of Π_j exp gap_j(predecessors)."""
-    m, count = gaps.shape
-    every = np.arange(count)
-    size = subsets.popcount(every)
-    orders_sum = np.full((len(parents), count), -np.inf)
-    orders_sum[:, 0] = 0.0
-    for level in range(1, m + 1):
-        current = every[size == level]
-        terms = np.full((m, len(parents), len(current)), -np.inf)
-        for j in range(m):
-            has = (current >> j) & 1 == 1
-            last = current[has] & ~(1 << j)
-            ready = (parents[:, j, None] & ~last) == 0
-            terms[j][:, has] = np.where(ready, orders_sum[:, last] + gaps[j, last], -np.inf)
-        orders_sum[:, current] = logsumexp(terms, axis=0)
-    return orders_sum[:, -1]
+    found = np.empty(len(parents))
+    log_order_sums(parents.astype(np.int64), gaps, np.empty(gaps.shape[1]), found)
+    return found
