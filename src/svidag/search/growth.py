@@ -45,8 +45,9 @@ COMPARABLE = 5.0
 SLOWDOWN = 3  # factor on the sweeps, if searches end with different weights
 MAX_SEARCH_WORK = 100_000  # sweeps times squared number of variables of a slower search
 SPARSE = 0.4  # density up to which graphs are sparse: 0 is one parent per node, 1 is three
-LARGE_WITHIN = 2.0  # shares above exp(−LARGE_WITHIN) are large where additions are checked
-MANY_PARENTS = 4  # parents from which the approximation is not trusted
+ADDITIONS_WITHIN = 2.0  # shares above exp(−2) are large where additions are checked
+REMOVALS_WITHIN = 4.0  # the same for removals, of which there are fewer
+MANY_PARENTS = 3  # parents from which the approximation is not trusted
 HALVES = 2
 TRIAL_CHAINS = 0  # distinguishes the random streams of trial chains from those of the final chains
 STREAMS_PER_HALF = 1000  # stream numbers reserved for the searches of one half
@@ -396,22 +397,25 @@ class Grower:
         sets = replace(sets, expanded=expanded).joined(new)
         if self.sketch is not None and power == 1.0:
             shares = compute_shares(sets, drawn, least=self.settings.expand_within)
-            sets, checked, share = self._check_additions(sets, shares)
+            sets, checked, share = self._check_neighbours(sets, shares)
             refined, worst = refined + checked, max(worst, share)
         return sets, Round(half, power, len(new), refined, max(worst, sketched))
 
-    def _check_additions(self, sets: ParentSets, shares: Shares) -> tuple[ParentSets, int, float]:
-        """Score by the mechanism every addition to large sets with a large share.
+    def _check_neighbours(self, sets: ParentSets, shares: Shares) -> tuple[ParentSets, int, float]:
+        """Score by the mechanism what is one parent away from large sets with a large share.
 
-        With many parents, an approximation with few units may underrate an addition by tens of
-        nats. Returns the collection, how many sets are new, and their share, for the worst node.
+        With many parents, an approximation with few units may underrate a set by tens of nats.
+        Returns the collection, how many sets were scored, and their share, for the worst node.
         """
-        many = np.bitwise_count(sets.packed).sum(axis=1) >= MANY_PARENTS
-        rows = np.flatnonzero((shares.log_peak > -LARGE_WITHIN) & many)
+        size = np.bitwise_count(sets.packed).sum(axis=1)
+        rows = np.flatnonzero((shares.log_peak > -ADDITIONS_WITHIN) & (size >= MANY_PARENTS))
+        added = shares.room[rows] & ~sets.parents(rows)
+        fewer = np.flatnonzero((shares.log_peak > -REMOVALS_WITHIN) & (size >= MANY_PARENTS))
+        rows, changed = np.concatenate([rows, fewer]), np.concatenate([added, sets.parents(fewer)])
         nodes, parents = sets.nodes[rows], sets.parents(rows)
-        source, added = np.nonzero(shares.room[rows] & ~parents & self.prior.free.T[nodes])
+        source, flipped = np.nonzero(changed & self.prior.free.T[nodes])
         near = parents[source]
-        near[np.arange(len(source)), added] = True
+        near[np.arange(len(source)), flipped] ^= True
         found = ParentSets.of(nodes[source], near)
         known = sets.rows_of(found)
         found = found.chosen(np.flatnonzero((known < 0) | np.isnan(sets.exact[known])))
