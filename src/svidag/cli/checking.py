@@ -62,13 +62,11 @@ def advice_table(found: list[Advice]) -> Table:
 
 def _usable(data: Dataset, request: Request) -> Dataset:
     """The table without missing cells, where something was said about them."""
-    mechanism = kinds_mechanism(data)
     if request.environments is not None:
-        require_measurements(mechanism, data, "environments")
+        require_measurements(kinds_mechanism(data), data, "environments")
     if request.missing == "drop":
         return complete_rows(data)[0]
     if request.missing == "impute" and np.isnan(data.values).any():
-        require_measurements(mechanism, data, 'missing="impute"', ' or missing="drop"')
         return impute(data, 1, np.random.default_rng(0))[0]
     return data
 

@@ -93,7 +93,7 @@ def survey(frame: pd.DataFrame, kinds: Mapping[str, str] | None = None) -> list[
     numbers = variables.loc[:, measured].astype(float)
     return [
         *found,
-        *_missing(variables, all(measured)),
+        *_missing(variables),
         *_few_rows(variables),
         *_whole(numbers),
         *_time_order(numbers),
@@ -180,8 +180,7 @@ def _drop(name: str) -> str:
     return f"--drop {shlex.quote(name)}"
 
 
-def _missing(variables: pd.DataFrame, measured: bool) -> Iterator[Advice]:
-    """Missing cells; only tables of continuous columns can be completed."""
+def _missing(variables: pd.DataFrame) -> Iterator[Advice]:
     gone = variables.isna()
     if gone.to_numpy().any():
         columns = [str(name) for name in variables.columns[gone.any()]]
@@ -191,9 +190,6 @@ def _missing(variables: pd.DataFrame, measured: bool) -> Iterator[Advice]:
             f"{int(gone.to_numpy().sum()):,} missing cells in {rows:,} of {len(variables):,} rows; "
             f"most, {gone.mean().max():.0%}, in {worst}"
         )
-        if not measured:
-            yield Advice(tuple(columns), what, "leave their rows out", "--missing drop")
-            return
         advice = "average over their possible values (or --missing drop: leave the rows out)"
         yield Advice(tuple(columns), what, advice, "--missing impute")
 

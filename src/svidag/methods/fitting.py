@@ -175,8 +175,6 @@ def fit(
         table, labels, contexts, notes = complete_rows(table, labels, contexts)
     can = _others(lambda support: set(table.kinds) <= set(support.kinds))
     mechanism, table = suit(chosen, mechanism, table, can)
-    if missing == "impute" and np.isnan(table.values).any():
-        require_measurements(mechanism, table, 'missing="impute"', ' or missing="drop"')
     if contexts is not None:
         require_measurements(mechanism, table, "environments")
     if fits == "auto" and mechanism == DISCRETE:
