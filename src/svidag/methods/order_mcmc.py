@@ -127,6 +127,7 @@ class OrderMCMC(ChainSettings, SearchSettings, Method):
             found.reasons,
             found.details,
             mechanism.margin,
+            mechanism_runner_up=mechanism.runner_up,
             changes=mechanism_changes(mechanism.scores, found.graphs, run.seed),
         )
 
@@ -168,6 +169,7 @@ def _sum_orders(problem: Problem, run: Run, mechanism: Integrated) -> MethodResu
         Status.EXACT,
         (SCREENED if mechanism.screened else EXACT,),
         mechanism_margin=mechanism.margin,
+        mechanism_runner_up=mechanism.runner_up,
         log_evidence=graphs.log_evidence,
         changes=mechanism_changes(mechanism.scores, graphs, run.seed),
     )
