@@ -106,6 +106,8 @@ class OrderMCMC(ChainSettings, SearchSettings, Method):
 
     def run(self, problem: Problem, run: Run) -> MethodResult:
         """Choose the mechanism, then sum over all orders or sample them."""
+        if run.mechanism == "auto":
+            run.report("choosing the mechanism", 0, None)
         mechanism = integrate(
             problem,
             run.mechanism,
