@@ -291,11 +291,10 @@ def test_discrete_tables_and_bags_of_them_are_completed():
     assert bags.imputed("site").shape == (table["site"].isna().sum(), 2)
 
 
-def test_environments_of_tables_with_discrete_columns_are_refused():
+def test_rows_of_any_kind_are_dropped():
     _, table = of_all_kinds()
-    with pytest.raises(ValueError, match=r"environments need continuous columns, and 'site' is"):
-        svidag.fit(table, environments=np.arange(300) % 2, missing="drop", progress=False)
     posterior = svidag.fit(table, method="exact", missing="drop", progress=False)
+    assert posterior.mechanism == "mixed"
     assert posterior.problem.data.n_rows == len(table.dropna())
 
 

@@ -44,9 +44,9 @@ def test_columns_that_are_no_variables(name, values, option):
 
 def test_text_with_few_values_is_a_category():
     table = numbers().assign(stage=["low", "high", "high"] * 20, batch=["x", "y"] * 30)
-    assert options(table) == ["--drop batch"]  # environments are for continuous columns
+    assert options(table) == ["--environments batch"]
     table.loc[:5, "b"] = None
-    assert options(table) == ["--drop batch", "--missing drop"]
+    assert options(table) == ["--environments batch", "--missing impute"]
     codes = numbers().assign(stage=[0, 1, 1] * 20)
     codes.loc[:5, "b"] = None
     assert [advice.option for advice in survey(codes, {"stage": "continuous"})] == [

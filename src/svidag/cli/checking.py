@@ -14,7 +14,6 @@ from svidag.data import Dataset
 from svidag.data.imputation import complete_rows, impute
 from svidag.data.kinds import listing_levels
 from svidag.data.survey import Advice, survey
-from svidag.methods.column_kinds import kinds_mechanism, require_measurements
 
 LISTED = 6
 """Columns named in a row of the table."""
@@ -62,8 +61,6 @@ def advice_table(found: list[Advice]) -> Table:
 
 def _usable(data: Dataset, request: Request) -> Dataset:
     """The table without missing cells, where something was said about them."""
-    if request.environments is not None:
-        require_measurements(kinds_mechanism(data), data, "environments")
     if request.missing == "drop":
         return complete_rows(data)[0]
     if request.missing == "impute" and np.isnan(data.values).any():

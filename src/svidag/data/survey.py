@@ -88,8 +88,6 @@ def survey(frame: pd.DataFrame, kinds: Mapping[str, str] | None = None) -> list[
         _kind(variables.iloc[:, k], name, asked.get(name)) is Kind.CONTINUOUS
         for k, name in enumerate(variables.columns)
     ]
-    if not all(measured):
-        found = [_without_environments(advice) for advice in found]
     numbers = variables.loc[:, measured].astype(float)
     return [
         *found,
@@ -142,14 +140,6 @@ def _kind(column: pd.Series, name: str, asked: str | None = None) -> Kind | None
         return read_column(column, name, "data", asked).kind
     except ValueError:
         return None
-
-
-def _without_environments(advice: Advice) -> Advice:
-    """Environments are for tables of continuous columns; elsewhere a batch can be left out."""
-    if not advice.option.startswith("--environments"):
-        return advice
-    name = advice.columns[0]
-    return Advice((name,), advice.found, "leave it out; kept, it is a variable", _drop(name))
 
 
 def _is_text(known: pd.Series) -> bool:

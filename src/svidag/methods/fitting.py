@@ -16,7 +16,7 @@ from svidag.data.imputation import complete_rows
 from svidag.data.resampling import split_groups
 from svidag.methods.bagging import MixtureCheckpoint, check_bags, fit_automatically, fit_bags
 from svidag.methods.base import Method, Support
-from svidag.methods.column_kinds import DISCRETE, require_measurements, suit
+from svidag.methods.column_kinds import DISCRETE, suit
 from svidag.methods.imputing import fit_imputed, tables_needed
 from svidag.methods.mixing import FitBatch
 from svidag.methods.registry import METHODS, find_method
@@ -96,8 +96,9 @@ def fit(
     missing
         What to do about missing cells. ``"error"``: refuse the table. ``"drop"``: leave out the
         rows that have any. ``"impute"``: complete the table eight times by draws from fitted
-        mechanisms, each column by its kind, fit each, and mix the posteriors; with ``bags=B``, B tables, each resampled.
-        Values are taken to be missing at random; `Posterior.imputed` has the draws.
+        mechanisms, each column by its kind, fit each, and mix the posteriors; with ``bags=B``, B
+        tables, each resampled. Values are taken to be missing at random; `Posterior.imputed` has
+        the draws.
     standardise
         Centre and scale each continuous column by its entries that were not set from outside.
     graph_weights
@@ -175,8 +176,6 @@ def fit(
         table, labels, contexts, notes = complete_rows(table, labels, contexts)
     can = _others(lambda support: set(table.kinds) <= set(support.kinds))
     mechanism, table = suit(chosen, mechanism, table, can)
-    if contexts is not None:
-        require_measurements(mechanism, table, "environments")
     if fits == "auto" and mechanism == DISCRETE:
         fits = None
     with Stages(meter(progress)) as stages:

@@ -219,7 +219,8 @@ def _redrawn(
     for e in range(len(contexts.levels)):
         rows = contexts.labels == e
         equations = fit.mechanisms.draw_in(e, graph, seed)
-        table[rows] = refresh(equations, table[rows], cells.mask[rows], intervened[rows], rng)
+        part = (table[rows], cells.mask[rows], intervened[rows])
+        table[rows] = refresh(equations, *part, rng, coding=problem.data.coding)
     return table[cells.mask]
 
 

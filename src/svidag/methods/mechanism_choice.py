@@ -13,11 +13,13 @@ those that BGe or a small network chooses, whichever gives more to the mechanism
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from svidag.data import Dataset
 from svidag.mechanisms.collapsed import IntegratedScores
 from svidag.mechanisms.discrete import DiscreteTables
 from svidag.mechanisms.environments import SIZES, EnvironmentScores
@@ -124,11 +126,15 @@ def integrate(
     if mechanism == "linear":
         return Integrated(mechanism, build.linear(), None, margin, weight, runner_up)
     if mechanism == "discrete":
-        return Integrated(mechanism, DiscreteTables.of(problem.data, weight), None, None, weight)
-    if mechanism == "mixed":
-        mixed = OrderAveraged(MixedMechanism(problem.data, weight))
-        scores = ScreenedMixed(mixed) if screened else mixed
+        scores = build.of_kinds(lambda data: DiscreteTables.of(data, weight))
         return Integrated(mechanism, scores, None, None, weight)
+    if mechanism == "mixed":
+
+        def regressions(data: Dataset) -> OrderAveraged | ScreenedMixed:
+            averaged = OrderAveraged(MixedMechanism(data, weight))
+            return ScreenedMixed(averaged) if screened else averaged
+
+        return Integrated(mechanism, build.of_kinds(regressions), None, None, weight)
     if mechanism == "flexible":
         flexible = build.flexible()
         scores = _screened(flexible) if screened else flexible
@@ -246,6 +252,15 @@ class _Builder:
                 locations=LOCATIONS if self.units else LOCATIONS[:1],
             )
         )
+
+    def of_kinds(self, make: Callable[[Dataset], Any]) -> Any:
+        """Mechanisms of a table with discrete columns; the environment is one more of them."""
+        data, environments = self.problem.data, self.problem.environments
+        if environments is None:
+            return make(data)
+        numbers = np.arange(float(len(environments.levels)))[:, None]
+        shares = np.bincount(environments.labels) / len(environments.labels)
+        return EnvironmentScores(make(environments.beside(data)), numbers, shares)
 
     def compare_networks(self) -> Choice:
         """Compare the network with its own linear part, so that only the hidden units differ.

@@ -147,6 +147,8 @@ def sums_exactly(model: IntegratedScores) -> bool:
             return bool(model.m + np.log2(len(model.shares)) <= MAX_EXACT_LINEAR)
         if isinstance(model.base, WideNetwork):
             return 2 * model.base.columns.shape[1] * 2.0**model.m <= MAX_EXACT_NETWORK_WORK
+        if isinstance(model.base, DiscreteTables):
+            return model.base.codes.size * 2.0**model.m <= MAX_EXACT_COUNTS
         return model.m < MAX_EXACT_FLEXIBLE
     if isinstance(model, ScreenedMixed):
         return model.m <= MAX_EXACT_FLEXIBLE

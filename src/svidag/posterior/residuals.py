@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Float, Int
 
-from svidag.mechanisms.environment_parameters import EnvironmentParameters
+from svidag.mechanisms.environment_parameters import EnvironmentEquations, EnvironmentParameters
 from svidag.mechanisms.equations import Equations, ParameterDistribution
 from svidag.mechanisms.nodewise import NodewiseEquations
 from svidag.run.streams import Stream, generator
@@ -67,6 +67,12 @@ def _changing(distribution: ParameterDistribution) -> EnvironmentParameters | No
 
 def _noise(equations: Equations, given: Float[np.ndarray, "1 R m"]) -> Float[np.ndarray, "R m"]:
     """(x − x(0))/(x(1) − x(0)) of every row and variable."""
+    if isinstance(equations, EnvironmentEquations) and isinstance(
+        equations.inner, NodewiseEquations
+    ):
+        contrast = np.broadcast_to(equations.contrasts[0], (*given.shape[:2], 1))
+        left = _noise(equations.inner, np.concatenate([given, contrast], axis=2))
+        return left[:, : given.shape[2]]
     left = np.empty(given.shape[1:])
     if isinstance(equations, NodewiseEquations):
         uniform = generator(0, Stream.RESIDUALS).random(left.shape)
