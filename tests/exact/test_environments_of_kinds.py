@@ -92,6 +92,8 @@ def test_everything_that_follows_a_fit_knows_the_environment(fitted, tmp_path):
     assert "P(c = top)" in fitted.effect("b", "c", at=False, to=True, value="top", n=20).sentence
     rows = fitted.problem.data.to_frame().head(3)
     assert np.isfinite(fitted.predictive_log_likelihood(rows, n=20)).all()
+    page = fitted.report(tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "That of b changes with batch." in page
     loaded = svidag.load(fitted.save(tmp_path / "fit.svidag"))
     assert loaded.changes().equals(fitted.changes())
     assert loaded.effect("b", "c", at=False, to=True, value="top", n=20).mean == pytest.approx(

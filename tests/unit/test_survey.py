@@ -85,6 +85,23 @@ def test_what_nothing_is_likely_to_cause():
     assert "tiers: [[Age], [b, c]]" in advice.advice
 
 
+def test_what_the_terminal_suggests_can_be_pasted(tmp_path):
+    table = numbers(300).assign(**{"it's skewed": np.exp(2 * numbers(300, seed=9)["a"])})
+    file = tmp_path / "table.csv"
+    table.to_csv(file, index=False)
+    told = CliRunner().invoke(app, ["check", str(file)], env={"COLUMNS": "200"}).output
+    (line,) = [line for line in told.splitlines() if "heavily skewed" in line]
+    words = shlex.split(line.partition("consider ")[2])
+    assert words == ["--transform", "it's skewed=log"]
+    again = CliRunner().invoke(app, ["check", str(file), *words], env={"COLUMNS": "200"})
+    assert again.exit_code == 0, again.output
+    assert "skewed (" not in again.output
+    table.loc[3, "b"] = None
+    table.to_csv(file, index=False)
+    told = CliRunner().invoke(app, ["check", str(file), *words], env={"COLUMNS": "200"})
+    assert "--missing impute draws them" in told.output
+
+
 def test_the_suggested_command_works(tmp_path):
     table = numbers().assign(id=[f"s{k}" for k in range(60)], batch=["x", "y"] * 30)
     table.loc[:5, "b"] = None

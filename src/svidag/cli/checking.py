@@ -8,7 +8,7 @@ import numpy as np
 from rich import box
 from rich.table import Table
 
-from svidag.cli.messages import output, printable, write_line, write_note
+from svidag.cli.messages import as_options, output, printable, write_line, write_note
 from svidag.cli.run_directory import Request
 from svidag.data import Dataset
 from svidag.data.imputation import complete_rows, impute
@@ -42,7 +42,7 @@ def check_table(request: Request) -> None:
         prior.bind(table.names)
     for finding in findings:
         if finding.kind != "varsortability":  # a fit standardises
-            write_note(f"note: {finding.message}")
+            write_note(as_options(f"note: {finding.message}"))
     write_line("No problem was found: the table can be fitted.")
 
 
