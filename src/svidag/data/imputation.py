@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Bool, Float, Float64, Int
-from scipy.spatial import cKDTree
 
 from svidag.data.audit import MIN_ROWS, AuditError, Finding, require_usable
 from svidag.data.coding import Coding
@@ -294,6 +293,9 @@ def _nearest_of_all(
     rng: np.random.Generator,
 ) -> Int[np.ndarray, " wanted"]:
     """The same where there are several predictions for each row."""
+    # Few tables need it, and it takes a while to import.
+    from scipy.spatial import cKDTree
+
     donors = min(DONORS, len(predicted))
     near = np.asarray(cKDTree(predicted).query(wanted, k=donors)[1]).reshape(len(wanted), donors)
     return near[np.arange(len(wanted)), rng.integers(donors, size=len(wanted))]
