@@ -294,8 +294,8 @@ def _nearest_of_all(
 ) -> Int[np.ndarray, " wanted"]:
     """The same where there are several predictions for each row."""
     # Few tables need it, and it takes a while to import.
-    from scipy.spatial import cKDTree
+    from scipy.spatial import KDTree
 
     donors = min(DONORS, len(predicted))
-    near = np.asarray(cKDTree(predicted).query(wanted, k=donors)[1]).reshape(len(wanted), donors)
+    near = np.asarray(KDTree(predicted).query(wanted, k=donors)[1]).reshape(len(wanted), donors)
     return near[np.arange(len(wanted)), rng.integers(donors, size=len(wanted))]
