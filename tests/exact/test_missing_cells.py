@@ -1,6 +1,7 @@
 """The mixture over completed tables against integration over the missing cell, and dropped rows."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.special import logsumexp
 
@@ -29,6 +30,30 @@ def test_the_mixture_is_the_integral_over_the_missing_cell(monkeypatch):
     mixed = svidag.fit(table, method="exact", missing="impute", standardise=False, progress=False)
     spread = mixed.spread().to_numpy().max()
     assert spread > 0.03  # the cell matters
+    assert np.abs(mixed.graphs.edge_probabilities() - expected).max() < 4 * spread / np.sqrt(100)
+
+
+def test_the_mixture_is_the_sum_over_values_of_a_missing_level(monkeypatch):
+    """p(A | known) ∝ Σ_v p(A, D with v) for one missing cell of a discrete table."""
+    rng = np.random.default_rng(8)
+    a = rng.integers(0, 2, 30)
+    b = np.where(rng.random(30) < 0.8, a, 1 - a)
+    table = pd.DataFrame(
+        {"a": a, "b": b, "c": np.where(rng.random(30) < 0.8, b, 1 - b)}, dtype=float
+    )
+    table.loc[0, "b"] = np.nan
+    kinds = dict.fromkeys("abc", "binary")
+    edges, evidence = [], []
+    for value in (0.0, 1.0):
+        found = svidag.fit(table.fillna(value), method="exact", kinds=kinds, progress=False)
+        edges.append(found.graphs.edge_probabilities())
+        evidence.append(found.log_evidence)
+    weight = np.exp(np.array(evidence) - logsumexp(evidence))
+    expected = np.einsum("v,vij->ij", weight, np.array(edges))
+    monkeypatch.setattr(imputing, "STEPS", 12)
+    mixed = svidag.fit(table, method="exact", missing="impute", kinds=kinds, progress=False)
+    spread = mixed.spread().to_numpy().max()
+    assert spread > 0.01  # the cell matters
     assert np.abs(mixed.graphs.edge_probabilities() - expected).max() < 4 * spread / np.sqrt(100)
 
 

@@ -181,8 +181,9 @@ def test_a_bound_that_taught_nothing_is_not_trusted(bound, word):
 
 
 def test_a_close_choice_of_mechanism_calls_for_care(exact):
-    close = judge(with_facts(exact, mechanism_margin=2.9))
+    close = judge(with_facts(exact, mechanism_margin=2.9, mechanism_runner_up="nonlinear"))
     assert close.level is Level.CAREFUL
+    assert "Linear and nonlinear mechanisms explain" in close.reasons[0].text
     assert "linear was chosen" in close.reasons[0].text
     assert judge(with_facts(exact, mechanism_margin=3.1)).level is Level.TRUST
 

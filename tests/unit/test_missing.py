@@ -11,9 +11,14 @@ from typer.testing import CliRunner
 import svidag
 from interruption import StopAt
 from svidag.cli import app
-from svidag.data import AuditError, Dataset
+from svidag.data import AuditError, Dataset, Kind
+from svidag.data.coding import Coding
 from svidag.data.imputation import complete_rows, completed_tables, impute
+from svidag.mechanisms.discrete_parameters import ProbabilityTable
 from svidag.mechanisms.linear_parameters import LinearEquations
+from svidag.mechanisms.mixed import MixedMechanism
+from svidag.mechanisms.mixed_parameters import MixedParameters
+from svidag.mechanisms.nodewise import NodewiseEquations
 from svidag.methods import imputing
 from svidag.methods.refreshing import refresh
 from svidag.report.verdict import judge
@@ -189,21 +194,96 @@ def test_the_default_call_checks_the_first_table_and_imputes(monkeypatch):
     assert posterior.sensitivity().check is None or posterior.sensitivity().check.passed
 
 
-def test_tables_with_discrete_columns_are_not_completed_but_dropped():
-    _, table = holed()
-    table["sex"] = ["f", "m"] * 150
-    with pytest.raises(ValueError, match="'sex' is binary; drop the column or missing=\"drop\""):
-        svidag.fit(table, missing="impute", progress=False)
-    with pytest.raises(AuditError, match='missing="drop"') as error:
-        svidag.fit(table, progress=False)
-    assert "impute" not in str(error.value)
-    with pytest.raises(ValueError, match="environments need continuous columns"):
-        svidag.fit(table, environments=np.arange(300) % 2, missing="drop", progress=False)
+def test_levels_are_drawn_from_their_distribution_given_the_row():
+    """a → b → c, all discrete, b missing: Bayes' rule gives its probabilities."""
+    rng = np.random.default_rng(2)
+    graph = np.array([[[0, 1, 0], [0, 0, 1], [0, 0, 0]]], dtype=np.uint8)
+    b_given_a = np.array([[0.6, 0.3, 0.1], [0.1, 0.2, 0.7]])
+    c_given_b = np.array([[0.9, 0.1], [0.5, 0.5], [0.2, 0.8]])
+    nodes = {
+        (0, 0): ProbabilityTable(0, np.array([], int), np.array([], int), np.log([[0.5, 0.5]])),
+        (0, 1): ProbabilityTable(1, np.array([0]), np.array([2]), np.log(b_given_a)),
+        (0, 2): ProbabilityTable(2, np.array([1]), np.array([3]), np.log(c_given_b)),
+    }
+    coding = Coding((Kind.BINARY, Kind.CATEGORICAL, Kind.BINARY), (2, 3, 2))
+    table = np.column_stack([rng.integers(0, k, 40_000) for k in (2, 3, 2)]).astype(float)
+    missing = np.zeros(table.shape, bool)
+    missing[:, 1] = True
+    nothing = np.zeros(table.shape, bool)
+    equations = NodewiseEquations(graph, nodes)
+    drawn = refresh(equations, table, missing, nothing, rng, sweeps=1, coding=coding)
+    for a in range(2):
+        for c in range(2):
+            exact = b_given_a[a] * c_given_b[:, c]
+            rows = (table[:, 0] == a) & (table[:, 2] == c)
+            share = np.bincount(drawn[rows, 1].astype(int), minlength=3) / rows.sum()
+            assert np.abs(share - exact / exact.sum()).max() < 4 * 0.5 / np.sqrt(rows.sum())
+
+
+def test_counts_are_drawn_from_their_distribution_given_the_row():
+    """One count with a cause: the noise behind what is drawn is standard normal."""
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=1500)
+    frame = pd.DataFrame({"x": x, "visits": rng.poisson(np.exp(1 + 0.7 * x))})
+    data = Dataset.from_any(frame, kinds={"visits": "count"})
+    graph = np.array([[[0, 1], [0, 0]]], dtype=np.uint8)
+    equations = MixedParameters(MixedMechanism(data), None).centre(graph)
+    missing = np.zeros(data.values.shape, bool)
+    missing[:, 1] = True
+    start = np.array(data.values)
+    start[:, 1] = rng.permutation(start[:, 1])
+    nothing = np.zeros(missing.shape, bool)
+    drawn = refresh(equations, start, missing, nothing, rng, sweeps=10, coding=data.coding)
+    assert ((drawn[:, 1] >= 0) & (drawn[:, 1] == np.round(drawn[:, 1]))).all()
+    noise = equations.equations[0, 1].noise(drawn, rng.random(len(drawn)))
+    assert kstest(noise, "norm").pvalue > 0.001
+
+
+def of_all_kinds(n=300, share=0.15):
+    rng = np.random.default_rng(4)
+    dose = rng.normal(size=n)
+    site = np.array(["lung", "skin", "liver"])[np.digitize(dose + rng.logistic(size=n), [-1, 1])]
+    stage = np.digitize((site == "skin") * 2 + rng.logistic(size=n), [-1, 1, 3]) + 1
+    visits = rng.poisson(np.exp(0.5 + 0.8 * dose))
+    whole = pd.DataFrame({"dose": dose, "site": site, "stage": stage, "visits": visits})
+    return whole, whole.mask(rng.random(whole.shape) < share)
+
+
+def test_every_kind_of_column_is_completed_by_values_of_its_own(tmp_path):
+    whole, table = of_all_kinds()
+    kinds = {"visits": "count"}
+    posterior = svidag.fit(table, missing="impute", kinds=kinds, progress=False)
+    assert posterior.mechanism == "mixed"
+    assert posterior.diagnostics.details.fits == imputing.TABLES
+    site, stage = posterior.imputed("site"), posterior.imputed("stage")
+    assert set(np.unique(site)) == {"lung", "skin", "liver"}
+    assert set(np.unique(stage)) == {1, 2, 3, 4}
+    visits = posterior.imputed("visits").to_numpy()
+    assert ((visits >= 0) & (visits == np.round(visits))).all()
+    truth = whole["site"].loc[site.index]
+    chance = (whole["site"].value_counts(normalize=True) ** 2).sum()
+    assert site.eq(truth, axis=0).to_numpy().mean() > chance + 0.03
+    loaded = svidag.load(posterior.save(tmp_path / "fit.svidag"))
+    assert loaded.imputed("site").equals(site)
+    assert "missing" in posterior.report(tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "P(stage = 4)" in posterior.effect("dose", "stage", value=4, n=20).sentence
+
+
+def test_discrete_tables_and_bags_of_them_are_completed():
+    table = of_all_kinds()[1][["site", "stage"]].assign(late=lambda t: t["stage"] > 2)
+    table.loc[table["stage"].isna(), "late"] = False
+    posterior = svidag.fit(table, missing="impute", progress=False)
+    assert posterior.mechanism == "discrete"
+    assert posterior.diagnostics.details.fits == imputing.TABLES
+    bags = svidag.fit(table, missing="impute", bags=2, bag_rows=100, progress=False)
+    assert bags.imputed("site").shape == (table["site"].isna().sum(), 2)
+
+
+def test_rows_of_any_kind_are_dropped():
+    _, table = of_all_kinds()
     posterior = svidag.fit(table, method="exact", missing="drop", progress=False)
     assert posterior.mechanism == "mixed"
     assert posterior.problem.data.n_rows == len(table.dropna())
-    whole = svidag.fit(table[["x1", "sex"]].dropna(), missing="impute", progress=False)
-    assert whole.problem.missing is None
 
 
 def test_the_command_line_and_the_estimator_take_it(fitted, tmp_path):

@@ -2,6 +2,7 @@
 
 import dataclasses
 import io
+import time
 
 import numpy as np
 import pytest
@@ -62,7 +63,7 @@ def test_networks_show_how_many_parent_sets_they_scored():
     ]
     assert scored == sorted(scored)
     assert 8 < scored[-1] <= 4 * 8
-    swept = [stage for stage in recorder.stages if "searching with networks" in stage[0]]
+    swept = [stage for stage in recorder.stages if "searching with the mechanism" in stage[0]]
     assert {total for _, total, _ in swept} == {1}
 
 
@@ -101,21 +102,44 @@ def test_lines_count_up_where_the_end_is_not_known(capsys):
     lines = Lines(every=0.0)
     lines.open("scoring", 0, None)
     lines.update(1234, {})
+    lines.close()
     reported = capsys.readouterr().err
     assert reported.startswith("scoring: 1,234 ")
     assert "left" not in reported
 
 
 def test_what_comes_before_the_first_step_does_not_count_in_the_speed(capsys, monkeypatch):
-    clock = iter([0.0, 0.0, 100.0, 100.0, 101.0, 101.0])
-    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+    now = [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(Lines, "_watch", lambda *_: None)
     lines = Lines(every=0.5)
     lines.open("fit", 20, 50)
+    now[0] = 100.0
     lines.update(20, {})  # compiled after 100 seconds
+    now[0] = 101.0
     lines.update(30, {})
-    begun, moving = capsys.readouterr().err.splitlines()
-    assert begun == "fit: 20/50  0/s"
+    now[0] = 141.0
+    lines.update(31, {})
+    begun, moving, slow = capsys.readouterr().err.splitlines()
+    assert begun == "fit: 20/50"
     assert moving == "fit: 30/50  10/s  2 s left"
+    assert slow == "fit: 31/50  4 s each  71 s left"
+
+
+def test_lines_go_on_where_stages_are_short_or_a_step_is_long(capsys):
+    lines = Lines(every=0.2)
+    for stage in ("one", "two"):
+        lines.open(stage, 0, None)
+        time.sleep(0.15)
+        lines.update(1, {})
+        lines.close()
+    assert capsys.readouterr().err.startswith("two: 1")  # each stage alone is shorter
+    lines.open("long", 3, None)
+    time.sleep(0.7)
+    lines.close()
+    reported = capsys.readouterr().err.splitlines()
+    assert 1 <= len(reported) <= 3
+    assert reported[0] == "long: 3  for 0 s"
 
 
 def test_bars_of_several_stages_stand_below_each_other():

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 import svidag
+from svidag.methods.mechanism_choice import integrate
 from svidag.posterior import DrawnGraphs, Posterior
+from svidag.problem import Problem
 from svidag.report.summary import summarise
 
 NAMES = ("smoke", "tar", "<b>cancer</b>")
@@ -93,7 +95,17 @@ def test_the_chosen_mechanism_and_its_margin_are_in_the_summary():
     example = svidag.datasets.synthetic(m=4, edges=4, n=150, seed=2)
     found = svidag.fit(example.data, bags=None, progress=False)
     margin = found.diagnostics.mechanism_margin
-    assert f"{margin:,.1f} in log evidence" in found.summary().mechanism
+    other = found.diagnostics.mechanism_runner_up
+    assert found.mechanism == "linear"
+    assert other in ("flexible", "nonlinear")
+    assert f"over {other} ones by {margin:,.1f} in log evidence" in found.summary().mechanism
+
+
+def test_beyond_what_flexible_mechanisms_can_take_the_choice_is_over_nonlinear_ones():
+    example = svidag.datasets.synthetic(m=31, edges=5, n=40, seed=2)
+    problem = Problem.build(example.data, prior=None, interventions=None, standardise=True)
+    found = integrate(problem, "auto", units=8, sketch_units=8, seed=0, notes={})
+    assert (found.name, found.runner_up) == ("linear", "nonlinear")
 
 
 def test_a_notebook_shows_no_markup_from_names(posterior):

@@ -44,9 +44,9 @@ def test_columns_that_are_no_variables(name, values, option):
 
 def test_text_with_few_values_is_a_category():
     table = numbers().assign(stage=["low", "high", "high"] * 20, batch=["x", "y"] * 30)
-    assert options(table) == ["--drop batch"]  # environments are for continuous columns
+    assert options(table) == ["--environments batch"]
     table.loc[:5, "b"] = None
-    assert options(table) == ["--drop batch", "--missing drop"]
+    assert options(table) == ["--environments batch", "--missing impute"]
     codes = numbers().assign(stage=[0, 1, 1] * 20)
     codes.loc[:5, "b"] = None
     assert [advice.option for advice in survey(codes, {"stage": "continuous"})] == [
@@ -83,6 +83,23 @@ def test_rows_in_time_order_but_not_sorted_rows():
 def test_what_nothing_is_likely_to_cause():
     (advice,) = survey(numbers().rename(columns={"a": "Age"}))
     assert "tiers: [[Age], [b, c]]" in advice.advice
+
+
+def test_what_the_terminal_suggests_can_be_pasted(tmp_path):
+    table = numbers(300).assign(**{"it's skewed": np.exp(2 * numbers(300, seed=9)["a"])})
+    file = tmp_path / "table.csv"
+    table.to_csv(file, index=False)
+    told = CliRunner().invoke(app, ["check", str(file)], env={"COLUMNS": "200"}).output
+    (line,) = [line for line in told.splitlines() if "heavily skewed" in line]
+    words = shlex.split(line.partition("consider ")[2])
+    assert words == ["--transform", "it's skewed=log"]
+    again = CliRunner().invoke(app, ["check", str(file), *words], env={"COLUMNS": "200"})
+    assert again.exit_code == 0, again.output
+    assert "skewed (" not in again.output
+    table.loc[3, "b"] = None
+    table.to_csv(file, index=False)
+    told = CliRunner().invoke(app, ["check", str(file), *words], env={"COLUMNS": "200"})
+    assert "--missing impute draws them" in told.output
 
 
 def test_the_suggested_command_works(tmp_path):

@@ -8,13 +8,12 @@ import numpy as np
 from rich import box
 from rich.table import Table
 
-from svidag.cli.messages import output, printable, write_line, write_note
+from svidag.cli.messages import as_options, output, printable, write_line, write_note
 from svidag.cli.run_directory import Request
 from svidag.data import Dataset
 from svidag.data.imputation import complete_rows, impute
 from svidag.data.kinds import listing_levels
 from svidag.data.survey import Advice, survey
-from svidag.methods.column_kinds import kinds_mechanism, require_measurements
 
 LISTED = 6
 """Columns named in a row of the table."""
@@ -43,7 +42,7 @@ def check_table(request: Request) -> None:
         prior.bind(table.names)
     for finding in findings:
         if finding.kind != "varsortability":  # a fit standardises
-            write_note(f"note: {finding.message}")
+            write_note(as_options(f"note: {finding.message}"))
     write_line("No problem was found: the table can be fitted.")
 
 
@@ -62,13 +61,9 @@ def advice_table(found: list[Advice]) -> Table:
 
 def _usable(data: Dataset, request: Request) -> Dataset:
     """The table without missing cells, where something was said about them."""
-    mechanism = kinds_mechanism(data)
-    if request.environments is not None:
-        require_measurements(mechanism, data, "environments")
     if request.missing == "drop":
         return complete_rows(data)[0]
     if request.missing == "impute" and np.isnan(data.values).any():
-        require_measurements(mechanism, data, 'missing="impute"', ' or missing="drop"')
         return impute(data, 1, np.random.default_rng(0))[0]
     return data
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+import re
+import shlex
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,6 +12,12 @@ from typing import Any
 
 import typer
 from rich.console import Console
+
+ONE_VALUE = re.compile(r"""\b(missing|mechanism|method)=(['"])([\w-]+)\2""")
+BY_COLUMN = re.compile(
+    r"""\b(transforms|kinds)=\{('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"): '([\w-]+)'\}"""
+)
+"""Arguments of `svidag.fit` in messages, that the command line has as options."""
 
 BAD_INPUT = 2
 FAILED_FIT = 1
@@ -42,6 +51,22 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
+def as_options(text: str) -> str:
+    r"""The text with arguments of `svidag.fit` as the options that can be pasted into a command.
+
+    Examples
+    --------
+    >>> as_options("consider transforms={'mean area': 'log'}, or missing=\"drop\"")
+    "consider --transform 'mean area=log', or --missing drop"
+    """
+
+    def by_column(found: re.Match[str]) -> str:
+        name, value = ast.literal_eval(found[2]), found[3]
+        return f"--{found[1].removesuffix('s')} {shlex.quote(f'{name}={value}')}"
+
+    return BY_COLUMN.sub(by_column, ONE_VALUE.sub(r"--\1 \3", text))
+
+
 @contextmanager
 def explain_errors() -> Iterator[None]:
     """Print errors as one line and exit with a code; print warnings as notes.
@@ -59,7 +84,7 @@ def explain_errors() -> Iterator[None]:
         write_note(f"error: {error}")
         raise typer.Exit(FAILED_FIT) from None
     except (ValueError, OSError, ImportError) as error:
-        write_note(f"error: {error}")
+        write_note(as_options(f"error: {error}"))
         raise typer.Exit(BAD_INPUT) from None
     except MemoryError as error:
         write_note(f"error: not enough memory. {error}".rstrip())
@@ -70,4 +95,4 @@ def explain_errors() -> Iterator[None]:
 
 
 def _write_warning(message: Any, *_: Any, **__: Any) -> None:
-    write_note(f"note: {message}")
+    write_note(as_options(f"note: {message}"))

@@ -112,7 +112,7 @@ def _errors(
     too_small = tuple(_too_small(values))
     if len(values) < MIN_ROWS:
         return too_small
-    found = [*too_small, *_unusable(names, values, kinds)]
+    found = [*too_small, *_unusable(names, values)]
     for check in (_constant, _duplicated, _collinear):
         # A column reported once is left out of the later checks, which it would only confuse.
         reported = {name for finding in found for name in _dropped(finding)}
@@ -144,10 +144,7 @@ def _too_small(values: Values) -> Iterator[Finding]:
         )
 
 
-def _unusable(
-    names: Sequence[str], values: Values, kinds: Sequence[Kind] = ()
-) -> Iterator[Finding]:
-    numbers = all(kind is Kind.CONTINUOUS for kind in kinds)
+def _unusable(names: Sequence[str], values: Values) -> Iterator[Finding]:
     for j, name in enumerate(names):
         column = values[:, j]
         if _all_within(column):
@@ -155,9 +152,7 @@ def _unusable(
         missing, infinite = np.isnan(column), np.isinf(column)
         large = np.isfinite(column) & (np.abs(column) > LARGEST)
         if missing.any():
-            advice = 'missing="drop" leaves these rows out'
-            if numbers:
-                advice = f'missing="impute" draws them, {advice}'
+            advice = 'missing="impute" draws them, missing="drop" leaves these rows out'
             yield Finding("missing", (name,), _where(missing, "missing value", name, advice))
         if infinite.any():
             advice = "drop or replace them"

@@ -13,6 +13,7 @@ import pandas as pd
 from jaxtyping import Bool, Float64
 
 from svidag.data import audit
+from svidag.data.coding import Coding
 from svidag.data.columns import closest, column_names, show
 from svidag.data.files import read_table
 from svidag.data.interventions import mask_from_table, mask_from_targets
@@ -250,6 +251,11 @@ class Dataset:
     def continuous(self) -> Bool[np.ndarray, " m"]:
         """Which columns are continuous."""
         return np.array([kind is Kind.CONTINUOUS for kind in self.kinds], dtype=bool)
+
+    @property
+    def coding(self) -> Coding:
+        """How columns enter the regressions that missing cells are drawn by."""
+        return Coding(self.kinds, tuple(map(len, self.levels)))
 
     def encode(self, frame: pd.DataFrame) -> Float64[np.ndarray, "N k"]:
         """Further rows of some of the columns as values of this table: labels become codes.

@@ -11,6 +11,8 @@ import pandas as pd
 from jaxtyping import Float, Int
 
 from svidag.data.columns import show
+from svidag.data.dataset import Dataset
+from svidag.data.kinds import Kind
 from svidag.data.resampling import take_column
 from svidag.data.scaling import read_only
 
@@ -49,6 +51,18 @@ class Environments:
         """The environments of some rows, without those that do not occur."""
         present, labels = np.unique(self.labels[rows], return_inverse=True)
         return Environments(self.columns, tuple(self.levels[k] for k in present), labels)
+
+    def beside(self, data: Dataset) -> Dataset:
+        """The table with the environment as a further column, a binary or categorical one."""
+        kind = Kind.BINARY if len(self.levels) == 2 else Kind.CATEGORICAL
+        return Dataset(
+            (*data.names, "environment\0"),
+            np.column_stack([data.values, self.labels]),
+            np.column_stack([data.intervened, np.zeros(data.n_rows, dtype=bool)]),
+            (*data.transforms, None),
+            (*data.kinds, kind),
+            (*data.levels, self.levels),
+        )
 
     def contrasts(self) -> tuple[Float[np.ndarray, "E d"], Float[np.ndarray, "N d"]]:
         """E − 1 columns that tell environments apart, by environment and by row.

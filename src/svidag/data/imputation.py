@@ -4,7 +4,8 @@ Columns with missing cells are drawn in turn, many times over, each given all ot
 regressed on the others over the rows where it is known; with coefficients b drawn from their
 posterior, a missing cell takes the value of a row whose own prediction is among the nearest to
 bᵀx (predictive mean matching). So only values that occur are filled in, and skewed, heavy-tailed
-or discrete columns stay what they are.
+or discrete columns stay what they are. Columns enter by their kind (:mod:`svidag.data.coding`); a
+categorical column has one prediction for each level, and rows are near if all of them are.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Float64, Int
 
 from svidag.data.audit import MIN_ROWS, AuditError, Finding, require_usable
+from svidag.data.coding import Coding
 from svidag.data.columns import listing, show
 from svidag.data.dataset import Dataset
 from svidag.data.environments import Environments
@@ -32,6 +34,9 @@ RIDGE = 1.0
 ROWS_PER_BEND = 20
 """Known values for each predictor from which its bends, u = x/√(1 + x²) and u², are regressed on
 too; they grow no further with x, so that outliers have no leverage by them."""
+JITTER = 1e-6
+"""Noise of predictions in a table with discrete columns, in units of their spread: many rows have
+the same prediction there, and each cell is to find other ones of them."""
 FEWEST = 5
 """Known values of a column below which it cannot be completed."""
 
@@ -102,12 +107,13 @@ def impute(
     """
     mask = np.isnan(data.values)
     require_usable(data.names, np.where(mask, 0.0, data.values))
-    values, intervened = data.values, data.intervened
+    values, intervened, coding = data.values, data.intervened, data.coding
     if environments is not None:
         contrasts = environments.contrasts()[1]
         values = np.column_stack([values, contrasts])
         intervened = np.column_stack([intervened, np.zeros(contrasts.shape, dtype=bool)])
-    drawn = completed_tables(data.names, values, intervened, rng)
+        coding = coding.and_numbers(contrasts.shape[1])
+    drawn = completed_tables(data.names, values, intervened, rng, coding)
     found = [next(drawn)[:, : data.m][mask] for _ in range(tables)]
     cells = MissingCells(mask, np.array(found))
     return replace(data, values=cells.complete(data.values, 0)), cells
@@ -151,8 +157,11 @@ def completed_tables(
     values: Float64[np.ndarray, "N m"],
     intervened: Bool[np.ndarray, "N m"],
     rng: np.random.Generator,
+    coding: Coding | None = None,
 ) -> Iterator[Float64[np.ndarray, "N m"]]:
     """Completed tables without end; the first ones do not depend on how many are asked for.
+
+    Columns are continuous unless `coding` says otherwise.
 
     Where a column was set from outside, missing cells take values to which it was set, and
     elsewhere those that it took by itself.
@@ -172,6 +181,7 @@ def completed_tables(
     True
     """
     missing = np.isnan(values)
+    coding = Coding.of_numbers(values.shape[1]) if coding is None else coding
     parts = [(int(j), *part) for j in np.flatnonzero(missing.any(axis=0))
              for part in _strata(missing[:, j], intervened[:, j])]  # fmt: skip
     for j, known, wanted in parts:
@@ -183,7 +193,7 @@ def completed_tables(
     while True:
         for _ in range(rounds):
             for j, known, wanted in parts:
-                table[wanted, j] = _draw_column(table, j, known, wanted, rng)
+                table[wanted, j] = _draw_column(table, j, known, wanted, coding, rng)
         yield table.copy()
         rounds = BETWEEN
 
@@ -217,36 +227,44 @@ def _draw_column(
     j: int,
     known: Int[np.ndarray, " known"],
     wanted: Int[np.ndarray, " wanted"],
+    coding: Coding,
     rng: np.random.Generator,
 ) -> Float64[np.ndarray, " wanted"]:
     """Values of a column for the rows that want them, from those where it is known."""
-    x, y = _standard_predictors(table, j, known), table[known, j]
-    y_mean = y.mean()
+    x = _standard_predictors(table, j, known, coding)
+    y = coding.features(table[known], np.array([j]))
+    y = y - y.mean(axis=0)
     gram = x[known].T @ x[known] + RIDGE * np.eye(x.shape[1])
     root = np.linalg.inv(np.linalg.cholesky(gram))  # gram⁻¹ = rootᵀ root
-    estimate = root.T @ (root @ (x[known].T @ (y - y_mean)))
-    left = float(((y - y_mean - x[known] @ estimate) ** 2).sum())
+    estimate = root.T @ (root @ (x[known].T @ y))
+    left = ((y - x[known] @ estimate) ** 2).sum(axis=0)
     sd = np.sqrt(left / rng.chisquare(max(1.0, len(known) - x.shape[1] / 2)))
-    drawn = estimate + sd * (root.T @ rng.standard_normal(len(estimate)))
-    nearest = _nearest(x[known] @ estimate, x[wanted] @ drawn, rng)
-    return y[nearest]
+    drawn = estimate + sd * (root.T @ rng.standard_normal(estimate.shape))
+    at, to = x[known] @ estimate, x[wanted] @ drawn
+    if coding.discrete:
+        size = JITTER * (at.std() + to.std()) + np.finfo(float).tiny
+        at, to = (part + size * rng.standard_normal(part.shape) for part in (at, to))
+    near = _nearest(at[:, 0], to[:, 0], rng) if at.shape[1] == 1 else _nearest_of_all(at, to, rng)
+    return table[known, j][near]
 
 
 def _standard_predictors(
-    table: Float64[np.ndarray, "N m"], j: int, known: Int[np.ndarray, " known"]
+    table: Float64[np.ndarray, "N m"], j: int, known: Int[np.ndarray, " known"], coding: Coding
 ) -> Float64[np.ndarray, "N k"]:
     """Other columns with mean 0 and variance 1 in the known rows; the most correlated of many."""
     others = np.delete(np.arange(table.shape[1]), j)
-    x = table[:, others]
+    x, bent = coding.features(table, others), coding.bent(others)
     centre, spread = x[known].mean(axis=0), x[known].std(axis=0)
     x = (x - centre) / np.where(spread > 0, spread, 1.0)
-    if len(others) > PREDICTORS:
-        related = np.abs((table[known, j] - table[known, j].mean()) @ x[known])
-        x = x[:, np.sort(np.argsort(-related, kind="stable")[:PREDICTORS])]
+    if x.shape[1] > PREDICTORS:
+        own = coding.features(table[known], np.array([j]))
+        related = np.abs((own - own.mean(axis=0)).T @ x[known]).max(axis=0)
+        kept = np.sort(np.argsort(-related, kind="stable")[:PREDICTORS])
+        x, bent = x[:, kept], bent[kept]
     if len(known) < ROWS_PER_BEND * x.shape[1]:
         return x
-    bent = x / np.sqrt(1 + x * x)
-    x = np.concatenate([x, bent, bent * bent], axis=1)
+    bends = x[:, bent] / np.sqrt(1 + x[:, bent] ** 2)
+    x = np.concatenate([x, bends, bends * bends], axis=1)
     return x - x[known].mean(axis=0)
 
 
@@ -267,3 +285,17 @@ def _nearest(
     chosen = rng.integers(min(DONORS, len(order)), size=len(wanted))
     rows = np.arange(len(wanted))
     return order[window[rows, ranked[rows, chosen]]]
+
+
+def _nearest_of_all(
+    predicted: Float64[np.ndarray, "known q"],
+    wanted: Float64[np.ndarray, "wanted q"],
+    rng: np.random.Generator,
+) -> Int[np.ndarray, " wanted"]:
+    """The same where there are several predictions for each row."""
+    # Few tables need it, and it takes a while to import.
+    from scipy.spatial import KDTree
+
+    donors = min(DONORS, len(predicted))
+    near = np.asarray(KDTree(predicted).query(wanted, k=donors)[1]).reshape(len(wanted), donors)
+    return near[np.arange(len(wanted)), rng.integers(donors, size=len(wanted))]

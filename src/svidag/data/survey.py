@@ -88,12 +88,10 @@ def survey(frame: pd.DataFrame, kinds: Mapping[str, str] | None = None) -> list[
         _kind(variables.iloc[:, k], name, asked.get(name)) is Kind.CONTINUOUS
         for k, name in enumerate(variables.columns)
     ]
-    if not all(measured):
-        found = [_without_environments(advice) for advice in found]
     numbers = variables.loc[:, measured].astype(float)
     return [
         *found,
-        *_missing(variables, all(measured)),
+        *_missing(variables),
         *_few_rows(variables),
         *_whole(numbers),
         *_time_order(numbers),
@@ -144,14 +142,6 @@ def _kind(column: pd.Series, name: str, asked: str | None = None) -> Kind | None
         return None
 
 
-def _without_environments(advice: Advice) -> Advice:
-    """Environments are for tables of continuous columns; elsewhere a batch can be left out."""
-    if not advice.option.startswith("--environments"):
-        return advice
-    name = advice.columns[0]
-    return Advice((name,), advice.found, "leave it out; kept, it is a variable", _drop(name))
-
-
 def _is_text(known: pd.Series) -> bool:
     if pd.api.types.is_numeric_dtype(known) or pd.api.types.is_bool_dtype(known):
         return False
@@ -180,8 +170,7 @@ def _drop(name: str) -> str:
     return f"--drop {shlex.quote(name)}"
 
 
-def _missing(variables: pd.DataFrame, measured: bool) -> Iterator[Advice]:
-    """Missing cells; only tables of continuous columns can be completed."""
+def _missing(variables: pd.DataFrame) -> Iterator[Advice]:
     gone = variables.isna()
     if gone.to_numpy().any():
         columns = [str(name) for name in variables.columns[gone.any()]]
@@ -191,9 +180,6 @@ def _missing(variables: pd.DataFrame, measured: bool) -> Iterator[Advice]:
             f"{int(gone.to_numpy().sum()):,} missing cells in {rows:,} of {len(variables):,} rows; "
             f"most, {gone.mean().max():.0%}, in {worst}"
         )
-        if not measured:
-            yield Advice(tuple(columns), what, "leave their rows out", "--missing drop")
-            return
         advice = "average over their possible values (or --missing drop: leave the rows out)"
         yield Advice(tuple(columns), what, advice, "--missing impute")
 

@@ -63,6 +63,8 @@ TYPES: Mapping[str, str] = types.MappingProxyType(
         "environment model": "svidag.mechanisms.environments:EnvironmentScores",
         "discrete model": "svidag.mechanisms.discrete:DiscreteTables",
         "mixed model": "svidag.mechanisms.mixed:MixedMechanism",
+        "order-averaged model": "svidag.mechanisms.order_averaged:OrderAveraged",
+        "screened mixed model": "svidag.mechanisms.mixed_screen:ScreenedMixed",
         "jax edge prior": "svidag.prior.jax_edges:JaxEdgePrior",
         "network pair": "svidag.variational.particle_bound:Networks",
         "gaussian orders": "svidag.variational.order_guide:GaussianOrders",

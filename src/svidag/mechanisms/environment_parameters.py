@@ -19,6 +19,7 @@ from svidag.data import Scaling
 from svidag.mechanisms.environments import STRUCTURES, EnvironmentScores
 from svidag.mechanisms.equations import Equations, ParameterDistribution
 from svidag.mechanisms.linear_parameters import LinearEquations, LinearParameters
+from svidag.mechanisms.nodewise import NodewiseEquations
 from svidag.run.streams import Stream, generator
 
 SEPARATE = STRUCTURES.index("separate")
@@ -47,6 +48,8 @@ class EnvironmentEquations(Equations):
 
         Contrasts are given a standard normal density at their own value, which is subtracted.
         """
+        if isinstance(self.inner, NodewiseEquations):
+            return self._sum_of_nodes(self.inner, rows)
         total = np.empty((len(self.graphs), len(rows)))
         values, which = np.unique(self.contrasts, axis=0, return_inverse=True)
         for e, contrast in enumerate(values):
@@ -54,6 +57,16 @@ class EnvironmentEquations(Equations):
             found = self._centred(contrast).log_likelihood(_beside(rows, contrast))
             total[own] = found[own]
         return total + 0.5 * self.contrasts.shape[1] * np.log(2 * np.pi)
+
+    def _sum_of_nodes(
+        self, inner: NodewiseEquations, rows: Float[np.ndarray, "N m"]
+    ) -> Float[np.ndarray, "S N"]:
+        """Log densities of the variables, each by its own equation; contrasts have none."""
+        total = np.zeros((len(self.graphs), len(rows)))
+        for (s, j), equation in inner.equations.items():
+            if j < self.graphs.shape[1]:
+                total[s] += equation.log_density(_beside(rows, self.contrasts[s]))
+        return total
 
     def _centred(self, contrast: Float[np.ndarray, " d"]) -> Any:
         """The equations with the contrasts at their value, plus standard normal noise."""
@@ -115,6 +128,11 @@ class EnvironmentParameters(ParameterDistribution):
         graphs = np.repeat(graph[None], n, axis=0)
         drawn: Any = self.draw(graphs, seed)
         source = drawn if isinstance(drawn, LinearEquations) else drawn.inner
+        if isinstance(source, NodewiseEquations):
+            raise ValueError(
+                "parameters of tables with discrete columns that change with the environment have "
+                "no common form; ask for effects, do or predict"
+            )
         found = {
             field.name: getattr(source, field.name)
             for field in dataclasses.fields(source)

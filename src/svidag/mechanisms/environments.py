@@ -16,6 +16,10 @@ with k one of
 Contrasts are no nodes: they have no causes, and all of them are parents or none. With BGe over
 variables and contrasts all three are in closed form.
 
+In tables with discrete columns the environment itself is the one further parent, a categorical one:
+with tables of probabilities every environment then has tables of its own, with regressions an
+intercept or thresholds.
+
 How large a shift is that does occur is not known beforehand. If it had the wide prior of a slope
 alone, a mechanism whose shifts happen to be small would look unchanged by many nats, and that would
 decide directions. So its evidence is averaged over contrasts that are multiplied by τ = 1, ¼ and
@@ -23,6 +27,9 @@ decide directions. So its evidence is averaged over contrasts that are multiplie
 BGe,
 
     f_j(S | shifted) = f_j(S ∪ c) + log mean_τ exp(BGe_j(S ∪ τc) − BGe_j(S ∪ c)).
+
+For regressions BGe is that of their features (:mod:`svidag.mechanisms.mixed`); tables of
+probabilities have no size of a shift to average over.
 """
 
 from __future__ import annotations
@@ -34,10 +41,13 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.special import logsumexp
 
+from svidag.mechanisms.discrete import DiscreteTables
 from svidag.mechanisms.flexible import FlexibleMechanism
 from svidag.mechanisms.flexible_screen import ScreenedFlexible
 from svidag.mechanisms.linear import LinearGaussian
-from svidag.mechanisms.local import tabulate_families
+from svidag.mechanisms.local import FamilyScores, tabulate_families
+from svidag.mechanisms.mixed_screen import ScreenedMixed
+from svidag.mechanisms.order_averaged import OrderAveraged
 from svidag.mechanisms.subset_scores import score_subsets
 from svidag.mechanisms.wide import WideNetwork
 
@@ -49,7 +59,15 @@ SIZES = (1.0, 1 / 4, 1 / 16)
 
 STRUCTURES = ("unchanged", "shifted", "separate")
 
-Base = LinearGaussian | WideNetwork | FlexibleMechanism | ScreenedFlexible
+Base = (
+    LinearGaussian
+    | WideNetwork
+    | FlexibleMechanism
+    | ScreenedFlexible
+    | DiscreteTables
+    | OrderAveraged
+    | ScreenedMixed
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,11 +79,11 @@ class EnvironmentScores:
     base
         The mechanism over variables and then contrasts.
     contrasts
-        The contrasts of every environment.
+        The contrasts of every environment; its number where the environment itself is a column.
     shares
         The share of rows of every environment.
     sizes
-        BGe over variables and contrasts times τ, for each of SIZES.
+        BGe over variables and contrasts times τ, for each of SIZES; none with discrete columns.
     parts
         Linear mechanisms of every environment by itself; none where others were asked for.
 
@@ -86,7 +104,7 @@ class EnvironmentScores:
     base: Base
     contrasts: Float[np.ndarray, "E d"]
     shares: Float[np.ndarray, " E"]
-    sizes: tuple[LinearGaussian, ...]
+    sizes: tuple[LinearGaussian, ...] = ()
     parts: tuple[LinearGaussian, ...] = ()
 
     @property
@@ -119,8 +137,9 @@ class EnvironmentScores:
         sets = np.hstack([np.vstack([parents, parents]), changed.repeat(self._d, axis=1)])
         found = [*self.base.family_scores(twice, sets).reshape(2, len(nodes))]
         with_contrasts = sets[len(nodes) :]
-        linear = np.array([size.family_scores(nodes, with_contrasts) for size in self.sizes])
-        found[1] = found[1] + _mean(linear) - linear[0]
+        if self._shift_sizes:
+            linear = np.array([s.family_scores(nodes, with_contrasts) for s in self._shift_sizes])
+            found[1] = found[1] + _mean(linear) - linear[0]
         if self.parts:
             found.append(
                 np.sum([part.family_scores(nodes, parents) for part in self.parts], axis=0)
@@ -181,6 +200,13 @@ class EnvironmentScores:
 
     def _average(self, scores: Float[np.ndarray, "k B"]) -> Float[np.ndarray, " B"]:
         return np.asarray(logsumexp(scores + self.log_prior[:, None], axis=0))
+
+    @cached_property
+    def _shift_sizes(self) -> tuple[FamilyScores, ...]:
+        """Gaussian evidences with contrasts times τ."""
+        if isinstance(self.base, OrderAveraged | ScreenedMixed):
+            return tuple(self.base.mechanism.gaussian.scaled(self.m, size) for size in SIZES)
+        return self.sizes
 
     @property
     def _d(self) -> int:

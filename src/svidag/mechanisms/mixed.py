@@ -50,18 +50,27 @@ class GaussianFeatures:
         Where values were set from outside.
     weight
         How many times every row counts.
+    factors
+        What each feature is multiplied by, if not by 1: the less, the narrower is the prior of its
+        effect.
     """
 
     features: MixedFeatures
     intervened: Bool[np.ndarray, "N m"]
     weight: float = 1.0
+    factors: Float[np.ndarray, " E"] | None = None
+
+    def scaled(self, column: int, factor: float) -> GaussianFeatures:
+        """The same with the features of a column multiplied by a factor."""
+        return replace(self, factors=np.where(self.features.owner == column, factor, 1.0))
 
     @cached_property
     def linear(self) -> LinearGaussian:
         """BGe of all features, with the prior that it has for continuous columns alone."""
         features = self.features
         intervened = self.intervened[:, features.owner]
-        return LinearGaussian.from_values(features.values, intervened, weight=self.weight)
+        values = features.values if self.factors is None else features.values * self.factors
+        return LinearGaussian.from_values(values, intervened, weight=self.weight)
 
     def family_scores(
         self, nodes: Int[np.ndarray, " B"], parents: Bool[np.ndarray, "B m"]

@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 
 from svidag.methods.base import Method
-from svidag.methods.column_kinds import MIXED
 from svidag.methods.mixing import FitBatch, mix, slimmed
 from svidag.methods.probing import (
     FITS,
-    MOST_VARIABLES,
     check_and_probe,
     contradicting,
+    mixture_mechanism,
     probe_all,
     rows_of_a_bag,
 )
@@ -140,8 +139,7 @@ def fit_automatically(
         if found.check is not None and not found.check.passed:
             n = batch.problem.data.n_rows
             rows = rows_of_a_bag(found.check, n) if bag_rows is None else min(bag_rows, n)
-            few = batch.problem.data.m <= MOST_VARIABLES or mechanism == MIXED
-            choices = specifications(batch.method, mechanism if few else MECHANISMS[0])
+            choices = specifications(batch.method, mixture_mechanism(batch, first))
             planned = batch.plan_bags(choices, FITS, rows)
             lighter = dataclasses.replace(batch, method=batch.method.for_mixture())
             fits = lighter.fit(planned, done.fits, done.keep, "fit of the mixture")

@@ -126,6 +126,8 @@ class MethodResult:
         Diagnostics that only this method has.
     mechanism_margin
         Where it chose the mechanism, by how much log evidence that one was preferred.
+    mechanism_runner_up
+        The mechanism that it was preferred to.
     log_evidence
         log p(D | knowledge), where it is known.
     changes
@@ -141,6 +143,7 @@ class MethodResult:
     mechanism_margin: float | None = None
     log_evidence: float | None = None
     changes: Mapping[str, tuple[float, ...]] | None = None
+    mechanism_runner_up: str | None = None
 
 
 @dataclass(frozen=True)

@@ -62,32 +62,3 @@ def kinds_mechanism(data: Dataset) -> str:
     if data.continuous.all():
         return "auto"
     return DISCRETE if data.discrete.all() else MIXED
-
-
-def require_measurements(mechanism: str, data: Dataset, what: str, instead: str = "") -> None:
-    """Refuse a request that only mechanisms of continuous columns can meet.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> table = Dataset.from_any(pd.DataFrame({"a": [0, 1] * 20, "b": range(40)}))
-    >>> require_measurements("mixed", table, "environments")
-    Traceback (most recent call last):
-        ...
-    ValueError: environments need continuous columns, and 'a' is binary; ...
-    """
-    if mechanism not in (DISCRETE, MIXED):
-        return
-    others = [j for j, one in enumerate(data.continuous) if not one]
-    if not others:
-        raise ValueError(
-            f"{what}: mechanism {mechanism!r} does not support this; leave mechanism='auto'"
-        )
-    name, kind = data.names[others[0]], data.kinds[others[0]]
-    text = any(isinstance(level, str) for level in data.levels[others[0]])
-    advice = "drop the column" if text else f"kinds={{{show(name)}: 'continuous'}}"
-    rest = f" ({len(others) - 1} more are not continuous)" if len(others) > 1 else ""
-    need = "needs" if "=" in what else "need"
-    raise ValueError(
-        f"{what} {need} continuous columns, and {show(name)} is {kind}{rest}; {advice}{instead}"
-    )

@@ -16,7 +16,7 @@ from svidag.data.imputation import complete_rows
 from svidag.data.resampling import split_groups
 from svidag.methods.bagging import MixtureCheckpoint, check_bags, fit_automatically, fit_bags
 from svidag.methods.base import Method, Support
-from svidag.methods.column_kinds import DISCRETE, require_measurements, suit
+from svidag.methods.column_kinds import DISCRETE, suit
 from svidag.methods.imputing import fit_imputed, tables_needed
 from svidag.methods.mixing import FitBatch
 from svidag.methods.registry import METHODS, find_method
@@ -96,8 +96,9 @@ def fit(
     missing
         What to do about missing cells. ``"error"``: refuse the table. ``"drop"``: leave out the
         rows that have any. ``"impute"``: complete the table eight times by draws from fitted
-        mechanisms, fit each, and mix the posteriors; with ``bags=B``, B tables, each resampled.
-        Values are taken to be missing at random; `Posterior.imputed` has the draws.
+        mechanisms, each column by its kind, fit each, and mix the posteriors; with ``bags=B``, B
+        tables, each resampled. Values are taken to be missing at random; `Posterior.imputed` has
+        the draws.
     standardise
         Centre and scale each continuous column by its entries that were not set from outside.
     graph_weights
@@ -175,53 +176,71 @@ def fit(
         table, labels, contexts, notes = complete_rows(table, labels, contexts)
     can = _others(lambda support: set(table.kinds) <= set(support.kinds))
     mechanism, table = suit(chosen, mechanism, table, can)
-    if missing == "impute" and np.isnan(table.values).any():
-        require_measurements(mechanism, table, 'missing="impute"', ' or missing="drop"')
-    if contexts is not None:
-        require_measurements(mechanism, table, "environments")
     if fits == "auto" and mechanism == DISCRETE:
         fits = None
-    problem = Problem.build(
-        table,
-        prior=prior,
-        interventions=None,
-        standardise=standardise,
-        tables=tables_needed(fits) if missing == "impute" else 0,
-        seed=seed,
-        notes=notes,
-        environments=contexts,
-    )
-    _require_support(chosen, problem)
-    identity = problem.fingerprint(
-        method=chosen.name,
-        mechanism=mechanism,
-        graph_weights=graph_weights,
-        seed=seed,
-        **({} if coarsen is None else {"coarsen": float(coarsen)}),
-        **({} if fits is None else _resampled(fits, bag_rows, labels)),
-        **({} if problem.missing is None else {"missing": missing}),
-        **({} if contexts is None else {"environments": _digest(contexts.labels)}),
-        **chosen.identity(),
-    )
-    state_file = Checkpoint(checkpoint_path(checkpoint), identity)
-    with Stages(meter(progress)) as stages, resumable(state_file), cores.at_most(workers):
-        saved, deadline = state_file.load(), Deadline(minutes)
-        batch = FitBatch(
-            problem, chosen, graph_weights, coarsen, seed, labels, workers, deadline, stages.report
+    with Stages(meter(progress)) as stages:
+        completed = tables_needed(fits) if missing == "impute" else 0
+        if completed and np.isnan(table.values).any():
+            stages.report("completing the table", 0, None)
+        problem = Problem.build(
+            table,
+            prior=prior,
+            interventions=None,
+            standardise=standardise,
+            tables=completed,
+            seed=seed,
+            notes=notes,
+            environments=contexts,
         )
-        if problem.missing is not None:
-            done = MixtureCheckpoint.load(state_file, saved)
-            posterior = fit_imputed(batch, mechanism, fits, bag_rows, done, saved, identity)
-        elif fits is None:
-            posterior = batch.fit_table(mechanism, state_file, saved, identity)
-        else:
-            done = MixtureCheckpoint.load(state_file, saved)
-            if fits == "auto":
-                posterior = fit_automatically(batch, mechanism, bag_rows, done, saved, identity)
-            else:
-                posterior = fit_bags(batch, mechanism, int(fits), bag_rows, done, identity)
+        _require_support(chosen, problem)
+        identity = problem.fingerprint(
+            method=chosen.name,
+            mechanism=mechanism,
+            graph_weights=graph_weights,
+            seed=seed,
+            **({} if coarsen is None else {"coarsen": float(coarsen)}),
+            **({} if fits is None else _resampled(fits, bag_rows, labels)),
+            **({} if problem.missing is None else {"missing": missing}),
+            **({} if contexts is None else {"environments": _digest(contexts.labels)}),
+            **chosen.identity(),
+        )
+        state_file = Checkpoint(checkpoint_path(checkpoint), identity)
+        with resumable(state_file), cores.at_most(workers):
+            batch = FitBatch(
+                problem,
+                chosen,
+                graph_weights,
+                coarsen,
+                seed,
+                labels,
+                workers,
+                Deadline(minutes),
+                stages.report,
+            )
+            posterior = _fit(batch, mechanism, fits, bag_rows, state_file, identity)
     _warn(posterior)
     return posterior
+
+
+def _fit(
+    batch: FitBatch,
+    mechanism: str,
+    fits: int | str | None,
+    bag_rows: int | None,
+    state_file: Checkpoint,
+    identity: dict[str, Any],
+) -> Posterior:
+    """One fit, a mixture, or whichever the table asks for; from where an earlier call ended."""
+    saved = state_file.load()
+    if batch.problem.missing is not None:
+        done = MixtureCheckpoint.load(state_file, saved)
+        return fit_imputed(batch, mechanism, fits, bag_rows, done, saved, identity)
+    if fits is None:
+        return batch.fit_table(mechanism, state_file, saved, identity)
+    done = MixtureCheckpoint.load(state_file, saved)
+    if fits == "auto":
+        return fit_automatically(batch, mechanism, bag_rows, done, saved, identity)
+    return fit_bags(batch, mechanism, int(fits), bag_rows, done, identity)
 
 
 def check(

@@ -25,13 +25,12 @@ from svidag.methods.bagging import MixtureCheckpoint, with_sensitivity
 from svidag.methods.mixing import FitBatch, mix, slimmed
 from svidag.methods.probing import (
     FITS,
-    MOST_VARIABLES,
     check_and_probe,
     contradicting,
+    mixture_mechanism,
     rows_of_a_bag,
 )
 from svidag.methods.specifications import (
-    MECHANISMS,
     RAW,
     PlannedFit,
     Specification,
@@ -113,8 +112,7 @@ def _automatic(
         if found.check is not None and not found.check.passed:
             n = batch.problem.data.n_rows
             rows = rows_of_a_bag(found.check, n) if bag_rows is None else min(bag_rows, n)
-            few = batch.problem.data.m <= MOST_VARIABLES
-            choices = specifications(batch.method, "auto" if few else MECHANISMS[0])
+            choices = specifications(batch.method, mixture_mechanism(batch, first))
             planned = _resampled(batch, choices, FITS, rows)
             lighter = dataclasses.replace(batch, method=batch.method.for_mixture())
         else:
@@ -216,11 +214,13 @@ def _redrawn(
     intervened, contexts = problem.data.intervened, problem.environments
     if contexts is None or not isinstance(fit.mechanisms, EnvironmentParameters):
         equations = fit.mechanisms.draw(graph, seed)
-        return refresh(equations, table, cells.mask, intervened, rng)[cells.mask]
+        coding = problem.data.coding
+        return refresh(equations, table, cells.mask, intervened, rng, coding=coding)[cells.mask]
     for e in range(len(contexts.levels)):
         rows = contexts.labels == e
         equations = fit.mechanisms.draw_in(e, graph, seed)
-        table[rows] = refresh(equations, table[rows], cells.mask[rows], intervened[rows], rng)
+        part = (table[rows], cells.mask[rows], intervened[rows])
+        table[rows] = refresh(equations, *part, rng, coding=problem.data.coding)
     return table[cells.mask]
 
 

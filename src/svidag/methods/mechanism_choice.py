@@ -13,11 +13,13 @@ those that BGe or a small network chooses, whichever gives more to the mechanism
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from svidag.data import Dataset
 from svidag.mechanisms.collapsed import IntegratedScores
 from svidag.mechanisms.discrete import DiscreteTables
 from svidag.mechanisms.environments import SIZES, EnvironmentScores
@@ -51,10 +53,11 @@ LEAST_GAIN = 5.0
 
 @dataclass(frozen=True)
 class Choice:
-    """The mechanism, and by how much log pseudo-evidence it was preferred."""
+    """The mechanism, and by how much log pseudo-evidence it was preferred to which other."""
 
     mechanism: str
     margin: float
+    runner_up: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +76,8 @@ class Integrated:
         By how much log evidence it was preferred, where it was chosen.
     weight
         How many times every row counts.
+    runner_up
+        The mechanism that it was preferred to.
     """
 
     name: str
@@ -80,6 +85,7 @@ class Integrated:
     sketch: WideNetwork | EnvironmentScores | None
     margin: float | None = None
     weight: float = 1.0
+    runner_up: str | None = None
 
     @property
     def screened(self) -> bool:
@@ -116,21 +122,26 @@ def integrate(
         choice = Choice(**notes["choice"])
         mechanism = choice.mechanism
     margin = None if choice is None else choice.margin
+    runner_up = None if choice is None else choice.runner_up
     if mechanism == "linear":
-        return Integrated(mechanism, build.linear(), None, margin, weight)
+        return Integrated(mechanism, build.linear(), None, margin, weight, runner_up)
     if mechanism == "discrete":
-        return Integrated(mechanism, DiscreteTables.of(problem.data, weight), None, None, weight)
-    if mechanism == "mixed":
-        mixed = OrderAveraged(MixedMechanism(problem.data, weight))
-        scores = ScreenedMixed(mixed) if screened else mixed
+        scores = build.of_kinds(lambda data: DiscreteTables.of(data, weight))
         return Integrated(mechanism, scores, None, None, weight)
+    if mechanism == "mixed":
+
+        def regressions(data: Dataset) -> OrderAveraged | ScreenedMixed:
+            averaged = OrderAveraged(MixedMechanism(data, weight))
+            return ScreenedMixed(averaged) if screened else averaged
+
+        return Integrated(mechanism, build.of_kinds(regressions), None, None, weight)
     if mechanism == "flexible":
         flexible = build.flexible()
         scores = _screened(flexible) if screened else flexible
-        return Integrated(mechanism, scores, None, margin, weight)
+        return Integrated(mechanism, scores, None, margin, weight, runner_up)
     expensive = len(problem.data.values) >= SKETCH_FROM and sketch_units < units
     sketch = build.network(sketch_units) if expensive else None
-    return Integrated(mechanism, build.network(units), sketch, margin, weight)
+    return Integrated(mechanism, build.network(units), sketch, margin, weight, runner_up)
 
 
 def _screened(
@@ -150,9 +161,13 @@ def flexible_mechanism(problem: Problem, seed: int) -> FlexibleMechanism | Envir
 def choose(candidates: dict[str, FamilyScores], prior: EdgePrior) -> Choice:
     """Prefer the mechanism with the largest pseudo-evidence; the first wins ties."""
     evidence = {name: pseudo_evidence(scores, prior) for name, scores in candidates.items()}
-    best = max(evidence, key=lambda name: evidence[name])
-    others = [value for name, value in evidence.items() if name != best]
-    return Choice(best, evidence[best] - max(others))
+    return _best(evidence)
+
+
+def _best(evidence: dict[str, float]) -> Choice:
+    """The first of the largest, and by how much it is larger than which other."""
+    best, runner_up, *_ = sorted(evidence, key=lambda name: -evidence[name])
+    return Choice(best, evidence[best] - evidence[runner_up], runner_up)
 
 
 def pseudo_evidence(scores: FamilyScores, prior: EdgePrior) -> float:
@@ -238,6 +253,15 @@ class _Builder:
             )
         )
 
+    def of_kinds(self, make: Callable[[Dataset], Any]) -> Any:
+        """Mechanisms of a table with discrete columns; the environment is one more of them."""
+        data, environments = self.problem.data, self.problem.environments
+        if environments is None:
+            return make(data)
+        numbers = np.arange(float(len(environments.levels)))[:, None]
+        shares = np.bincount(environments.labels) / len(environments.labels)
+        return EnvironmentScores(make(environments.beside(data)), numbers, shares)
+
     def compare_networks(self) -> Choice:
         """Compare the network with its own linear part, so that only the hidden units differ.
 
@@ -275,6 +299,4 @@ class _Builder:
             "flexible": best(flexible) - best(flexible.linear) - LEAST_GAIN,
             "nonlinear": best(self.network(self.units)) - best(self.network(0)) - 2 * LEAST_GAIN,
         }
-        name = max(gains, key=lambda name: gains[name])
-        others = [gain for other, gain in gains.items() if other != name]
-        return Choice(name, gains[name] - max(others))
+        return _best(gains)

@@ -106,6 +106,8 @@ class OrderMCMC(ChainSettings, SearchSettings, Method):
 
     def run(self, problem: Problem, run: Run) -> MethodResult:
         """Choose the mechanism, then sum over all orders or sample them."""
+        if run.mechanism == "auto":
+            run.report("choosing the mechanism", 0, None)
         mechanism = integrate(
             problem,
             run.mechanism,
@@ -127,6 +129,7 @@ class OrderMCMC(ChainSettings, SearchSettings, Method):
             found.reasons,
             found.details,
             mechanism.margin,
+            mechanism_runner_up=mechanism.runner_up,
             changes=mechanism_changes(mechanism.scores, found.graphs, run.seed),
         )
 
@@ -144,6 +147,8 @@ def sums_exactly(model: IntegratedScores) -> bool:
             return bool(model.m + np.log2(len(model.shares)) <= MAX_EXACT_LINEAR)
         if isinstance(model.base, WideNetwork):
             return 2 * model.base.columns.shape[1] * 2.0**model.m <= MAX_EXACT_NETWORK_WORK
+        if isinstance(model.base, DiscreteTables):
+            return model.base.codes.size * 2.0**model.m <= MAX_EXACT_COUNTS
         return model.m < MAX_EXACT_FLEXIBLE
     if isinstance(model, ScreenedMixed):
         return model.m <= MAX_EXACT_FLEXIBLE
@@ -168,6 +173,7 @@ def _sum_orders(problem: Problem, run: Run, mechanism: Integrated) -> MethodResu
         Status.EXACT,
         (SCREENED if mechanism.screened else EXACT,),
         mechanism_margin=mechanism.margin,
+        mechanism_runner_up=mechanism.runner_up,
         log_evidence=graphs.log_evidence,
         changes=mechanism_changes(mechanism.scores, graphs, run.seed),
     )

@@ -301,7 +301,8 @@ def _grower(task: _Task) -> Grower:
         blocks = mechanism.scores.curved
     else:
         data = problem.data
-        values = _without_shifts(problem) if data.continuous.all() else _standard(data.values)
+        values = _without_shifts(problem)
+        values = values if data.continuous.all() else _standard(values)
         blocks = GaussianBlocks.additive(values, data.intervened, mechanism.weight)
     return Grower(
         weigher(mechanism.scores),

@@ -170,6 +170,13 @@ def contradicting(found: Sensitivity, batch: FitBatch, first: Posterior) -> list
     return [asked[k] for k in flips]
 
 
+def mixture_mechanism(batch: FitBatch, first: Posterior) -> str:
+    """What the resampled fits take: the first fit's own where kinds of columns ask for it."""
+    if first.mechanism in (DISCRETE, MIXED):
+        return str(first.mechanism)
+    return "auto" if batch.problem.data.m <= MOST_VARIABLES else MECHANISMS[0]
+
+
 def rows_of_a_bag(check: FitCheck, n: int) -> int:
     """How many rows each fit of the mixture sees where a fit of all fails its check.
 

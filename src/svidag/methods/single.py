@@ -65,6 +65,7 @@ def _posterior(
         settings=method.identity(),
         fingerprint=identity,
         mechanism_margin=result.mechanism_margin,
+        mechanism_runner_up=result.mechanism_runner_up,
         graph_weights=run.graph_weights,
         details=result.details,
         changes=result.changes,

@@ -84,6 +84,7 @@ def fit_chains(settings: VariationalSettings, problem: Problem, run: Run) -> Met
         (*judge_chains(details, status), *_judge_guide(details)),
         details,
         mechanism.margin,
+        mechanism_runner_up=mechanism.runner_up,
     )
 
 

@@ -90,6 +90,7 @@ def _integrated(settings: VariationalSettings, problem: Problem, run: Run) -> tu
             "parameters": parameter_distribution(mechanism.scores, problem.scaling),
             "mechanism": mechanism.name,
             "mechanism_margin": mechanism.margin,
+            "mechanism_runner_up": mechanism.runner_up,
         }
 
     return IntegratedParticles(inner, with_changes(mechanism.scores)), inner, finish

@@ -106,6 +106,8 @@ class Diagnostics:
         All that the result depends on: versions, checksums of data and beliefs, seed, settings.
     mechanism_margin
         Where the fit chose the mechanism, by how much log evidence it was preferred.
+    mechanism_runner_up
+        The mechanism that it was preferred to.
     graph_weights
         Whether graphs count once for every order (``"order"``) or once (``"structure"``).
     structure_weights
@@ -131,6 +133,7 @@ class Diagnostics:
     details: Details | None = None
     sensitivity: Sensitivity | None = None
     changes: Mapping[str, tuple[float, ...]] | None = None
+    mechanism_runner_up: str | None = None
 
     def scalars(self) -> dict[str, Any]:
         """All numbers and words among the diagnostics, by name."""

@@ -303,7 +303,8 @@ class Posterior(Answers):
     def imputed(self, column: str) -> pd.DataFrame:
         """Draws of the missing cells of a column: one row for each cell, one column for each draw.
 
-        They are in the units of the table, or of the transformed column where it is transformed.
+        They are in the units of the table, or of the transformed column where it is transformed;
+        those of a discrete column are its own values.
 
         Raises
         ------
@@ -322,12 +323,12 @@ class Posterior(Answers):
         j, cells = self._index(column), None if self.problem is None else self.problem.missing
         if cells is None or not cells.mask[:, j].any():
             raise ValueError(f"no cell of {column!r} was imputed in this fit")
+        assert self.problem is not None
         row, owner = np.nonzero(cells.mask)
-        return pd.DataFrame(
-            cells.draws[:, owner == j].T,
-            index=pd.Index(row[owner == j], name="row"),
-            columns=pd.RangeIndex(cells.tables, name="draw"),
-        )
+        labelled = [self.problem.data.labelled(draw[owner == j], j) for draw in cells.draws]
+        found = pd.concat(labelled, axis=1)
+        found.columns = pd.RangeIndex(cells.tables, name="draw")
+        return found.set_index(pd.Index(row[owner == j], name="row"))
 
     def __repr__(self) -> str:
         m, facts = len(self.names), self.diagnostics

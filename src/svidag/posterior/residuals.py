@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Float, Int
 
-from svidag.mechanisms.environment_parameters import EnvironmentParameters
+from svidag.mechanisms.environment_parameters import EnvironmentEquations, EnvironmentParameters
 from svidag.mechanisms.equations import Equations, ParameterDistribution
 from svidag.mechanisms.nodewise import NodewiseEquations
 from svidag.run.streams import Stream, generator
@@ -86,7 +86,7 @@ def expected_noise(
     else:
         equations = changing.centre_in(int(problem.environments.labels[0]), graph[None])
     m = problem.data.m
-    if isinstance(equations, NodewiseEquations):
+    if _nodewise(equations):
         return np.repeat(normal[:, None], m, axis=1)
     typical = np.nanmedian(problem.values, axis=0)
     given = np.broadcast_to(typical, (1, len(normal), m)).copy()
@@ -109,6 +109,10 @@ def _noise(
     values: Float[np.ndarray, "R m"],
 ) -> Float[np.ndarray, "R m"]:
     """(x − x(0))/(x(1) − x(0)) of every value; the given ones are those of its causes."""
+    if isinstance(equations, EnvironmentEquations) and _nodewise(equations):
+        contrast = np.broadcast_to(equations.contrasts[0], (*given.shape[:2], 1))
+        beside = np.concatenate([given, contrast], axis=2)
+        return _noise(equations.inner, beside, beside[0])[:, : given.shape[2]]
     left = np.empty(given.shape[1:])
     if isinstance(equations, NodewiseEquations):
         uniform = generator(0, Stream.RESIDUALS).random(left.shape)
@@ -122,3 +126,9 @@ def _noise(
         )
         left[:, j] = (values[:, j] - usual) / np.maximum(high - usual, np.finfo(float).tiny)
     return left
+
+
+def _nodewise(equations: Equations) -> bool:
+    """Whether residuals are standard normal noise already."""
+    inner = equations.inner if isinstance(equations, EnvironmentEquations) else equations
+    return isinstance(inner, NodewiseEquations)

@@ -397,6 +397,7 @@ def diagnostics(posterior: Posterior) -> list[tuple[str, str]]:
             ("Method", facts.method),
             ("Mechanism", facts.mechanism),
             ("Log evidence by which the mechanism was preferred", facts.mechanism_margin),
+            ("The mechanism that it was preferred to", facts.mechanism_runner_up),
             ("Weights of graphs", facts.graph_weights),
             ("How the fit ended", facts.status.description),
             *([] if facts.details is None else facts.details.rows()),

@@ -13,7 +13,7 @@ from svidag.posterior.mixture import MixtureDetails
 from svidag.posterior.sensitivity import SURE
 from svidag.posterior.text import counted, probability
 from svidag.report.drawing import draw_decisions
-from svidag.report.verdict import Verdict, alternative, judge
+from svidag.report.verdict import Verdict, judge
 
 PAIRS = 40
 """Pairs listed; the report has all of them."""
@@ -127,9 +127,9 @@ def _mechanism(facts: Diagnostics) -> str:
         return _mixed(facts.details)
     if facts.mechanism_margin is None:
         return f"Mechanisms: {facts.mechanism}."
-    other = alternative(facts) if facts.mechanism == "linear" else "linear"
     return (
-        f"Mechanisms: {facts.mechanism}, chosen by the fit over {other} ones by "
+        f"Mechanisms: {facts.mechanism}, chosen by the fit over "
+        f"{facts.mechanism_runner_up or 'other'} ones by "
         f"{facts.mechanism_margin:,.1f} in log evidence{_form(facts)}."
     )
 

@@ -100,9 +100,9 @@ def _choice(facts: Diagnostics) -> Iterator[Reason]:
     if margin is not None and margin < CLOSE_CALL:
         yield Reason(
             Level.CAREFUL,
-            f"Linear and {alternative(facts)} mechanisms explain the data about equally well (a "
-            f"difference of {margin:.1f} in log evidence); {facts.mechanism} was chosen. Try the "
-            "other one too.",
+            f"{facts.mechanism.capitalize()} and {facts.mechanism_runner_up or 'other'} mechanisms "
+            f"explain the data about equally well (a difference of {margin:.1f} in log evidence); "
+            f"{facts.mechanism} was chosen. Try the other one too.",
         )
 
 
@@ -130,13 +130,6 @@ def _hints(posterior: Posterior) -> Iterator[Reason]:
             f"fewer independent ones{worth}. Name the column of the subject or family in "
             "`groups=`, or that number in `coarsen=`.",
         )
-
-
-def alternative(facts: Diagnostics) -> str:
-    """What linear mechanisms were compared with."""
-    if facts.mechanism != "linear":
-        return facts.mechanism
-    return "flexible" if facts.method == "order-mcmc" else "nonlinear"
 
 
 def _data(posterior: Posterior) -> Iterator[Reason]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import sys
+import threading
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -11,7 +12,8 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-SECONDS_BETWEEN_LINES = 10.0
+SECONDS_BETWEEN_LINES = 5.0
+SECONDS_BEFORE_FIRST_LINE = 1.0
 
 
 class Meter(abc.ABC):
@@ -81,32 +83,55 @@ class Bar(Meter):
 
 
 class Lines(Meter):
-    """A line on standard error every few seconds, for logs."""
+    """A line on standard error every few seconds, for logs, however long a step takes."""
 
     def __init__(self, every: float = SECONDS_BETWEEN_LINES) -> None:
         self._every = every
+        self._printed_at: float | None = None
+        self._lock = threading.Lock()
 
     def open(self, title: str, done: int, total: int | None) -> None:
-        """Remember the start; print nothing yet."""
-        self._title, self._total, self._clock = title, total, _Clock(done)
-        self._printed_at = time.monotonic()
+        """Begin a stage; the first line of all comes after a second."""
+        now = time.monotonic()
+        self._title, self._total, self._clock, self._begun = title, total, _Clock(done), now
+        self._done = done
+        if self._printed_at is None:
+            self._printed_at = now - self._every + min(self._every, SECONDS_BEFORE_FIRST_LINE)
+        self._closed = threading.Event()
+        threading.Thread(target=self._watch, args=(self._closed,), daemon=True).start()
 
     def update(self, done: int, metrics: Mapping[str, float]) -> None:
         """Print a line unless the last one is recent."""
         now, speed = time.monotonic(), self._clock.speed(done)
+        self._done = done
         finished = self._total is not None and done >= self._total
-        if now - self._printed_at < self._every and not finished:
-            return
-        self._printed_at = now
         left = ""
-        if self._total is not None and speed:
-            left = f"  {(self._total - done) / speed:.0f} s left"
-        text = _format_metrics(metrics, speed)
-        count = _count(done, self._total)
-        print(f"{self._title}: {count}  {text}{left}", file=sys.stderr)  # noqa: T201
+        if self._total is not None and speed and not finished:
+            left = f"{duration((self._total - done) / speed)} left"
+        with self._lock:
+            if finished or self._due(now):
+                self._print(now, _format_metrics(metrics, speed), left)
 
     def close(self) -> None:
         """Print nothing more."""
+        self._closed.set()
+
+    def _watch(self, closed: threading.Event) -> None:
+        """Print a line where a step takes so long that there is no update."""
+        while not closed.wait(min(self._every, SECONDS_BEFORE_FIRST_LINE) or 1.0):
+            now = time.monotonic()
+            with self._lock:
+                if not closed.is_set() and self._due(now):
+                    self._print(now, f"for {duration(now - self._begun)}")
+
+    def _due(self, now: float) -> bool:
+        return self._printed_at is None or now - self._printed_at >= self._every
+
+    def _print(self, now: float, *texts: str) -> None:
+        self._printed_at = now
+        count = _count(self._done, self._total)
+        shown = "  ".join(text for text in (count, *texts) if text)
+        print(f"{self._title}: {shown}", file=sys.stderr)  # noqa: T201
 
 
 class _Clock:
@@ -150,4 +175,19 @@ def _count(done: int, total: int | None) -> str:
 
 def _format_metrics(metrics: Mapping[str, float], speed: float) -> str:
     shown = [f"{name} {value:,.1f}" for name, value in metrics.items()]
-    return "  ".join([*shown, f"{speed:,.0f}/s"])
+    if speed:
+        shown.append(f"{speed:,.0f}/s" if speed >= 1 else f"{duration(1 / speed)} each")
+    return "  ".join(shown)
+
+
+def duration(seconds: float) -> str:
+    """A time in the unit that reads best.
+
+    Examples
+    --------
+    >>> duration(40), duration(150), duration(3 * 3600)
+    ('40 s', '2.5 min', '3.0 h')
+    """
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.1f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

@@ -301,7 +301,7 @@ class Grower:
             powers=powers,
             rng=generator(self.seed, Stream.SEARCHES_BY_MECHANISM, *numbers),
             stop=lambda: self.deadline.passed(SEARCH_SHARE),
-            report=lambda sweeps: report("searching with networks", sweeps, total),
+            report=lambda sweeps: report("searching with the mechanism", sweeps, total),
         )
 
     def score(self, sets: ParentSets) -> ParentSets:
