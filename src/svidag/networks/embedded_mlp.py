@@ -91,7 +91,9 @@ class EmbeddedMLP(eqx.Module):
 
     def _of_embedding(self, network: ResidualMLP) -> Float[Array, "m h"]:
         """The embeddings' part of a first layer, with its bias."""
-        return self.embeddings @ network.weights[0][len(self.embeddings) :] + network.biases[0][None]
+        return (
+            self.embeddings @ network.weights[0][len(self.embeddings) :] + network.biases[0][None]
+        )
 
 
 def _normal(rng: np.random.Generator, shape: tuple[int, ...], scale: float) -> Array:

@@ -5,9 +5,10 @@ a network h gives the edge logits of an order, q(W | p) = Bernoulli(σ(h(p))), a
 
     A = W ⊙ 1[p_i > p_j],    x̂_j = Σ_i A_ij ω_ij x_i  or  f_j(Σ_i A_ij ω_ij g(x_i, e_i), e_j).
 
-A minibatch has three steps, each with fresh draws of W: Adam-SGMCMC on p and on θ, whose targets are
+A minibatch has three steps, each with fresh draws of W: Adam-SGMCMC on p and on θ with the targets
 
-    log p(D | A, θ) + log p(A) + log N(p; 0, s_p²)    and    log p(D | A, θ) + log p(A) + log N(θ; 0, 1),
+    log p(D | A, θ) + log p(A) + log N(p; 0, 0.1²),
+    log p(D | A, θ) + log p(A) + log N(θ; 0, 1),
 
 and Adam on h and the noise scales, which follow E_q[log p(D | A, θ) + log p(A)] + H[q(W | p)].
 log p(A) is −λ ΣA plus Bernoulli beliefs on the pairs that the order allows. Derivatives pass
@@ -101,11 +102,15 @@ class BayesDAGInfo(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Rows, which entries count, and which rows do."""
+    """Rows, which entries count, and which rows do: their weight is one, that of others zero."""
 
     values: Float[Array, "B m"]
     observed: Bool[Array, "B m"]
     weights: Float[Array, " B"]
+
+    def chosen(self, rows: Int[Array, " b"], weights: Float[Array, " b"]) -> Rows:
+        """These rows; each counts if it did and its weight is one."""
+        return Rows(self.values[rows], self.observed[rows], weights * self.weights[rows])
 
 
 class Fitted(NamedTuple):
@@ -117,10 +122,12 @@ class Fitted(NamedTuple):
 
 
 class BayesDAG(CompiledAlgorithm[BayesDAGState]):
-    """BayesDAG on a table."""
+    """BayesDAG on those rows of a table that count; held-out ones do not.
 
-    values: Float[Array, "N m"]
-    observed: Bool[Array, "N m"]
+    That shapes stay the same, whatever is held out, saves compiling the steps twice.
+    """
+
+    table: Rows
     prior: JaxEdgePrior
     above: Float[Array, "m m"]
     probability: Float[Array, "m m"]
@@ -130,7 +137,7 @@ class BayesDAG(CompiledAlgorithm[BayesDAGState]):
 
     def init(self, key: PRNGKeyArray) -> BayesDAGState:
         """Potentials near zero, equations and network as usual in PyTorch, noise of scale one."""
-        s, m, rng = self.settings, self.values.shape[1], host_generator(key)
+        s, m, rng = self.settings, self.table.values.shape[1], host_generator(key)
         potentials = jax.device_put(
             (POTENTIAL_START * rng.standard_normal((s.chains, m))).astype(np.float32)
         )
@@ -145,22 +152,16 @@ class BayesDAG(CompiledAlgorithm[BayesDAGState]):
             potentials, equations, momentum_start(potentials), momentum_start(equations)
         )
         optimiser = _rule(s).init(guide)
-        return BayesDAGState(
-            chains, guide, optimiser, self.sparsity, jax.device_put(np.int32(0))
-        )
+        return BayesDAGState(chains, guide, optimiser, self.sparsity, jax.device_put(np.int32(0)))
 
-    def step(
-        self, state: BayesDAGState, key: PRNGKeyArray
-    ) -> tuple[BayesDAGState, BayesDAGInfo]:
+    def step(self, state: BayesDAGState, key: PRNGKeyArray) -> tuple[BayesDAGState, BayesDAGInfo]:
         """One epoch."""
         keys = noise.split(key, 2)
-        batches, weights = epoch_batches(keys[0], len(self.values), self.settings.batch)
+        batches, weights = epoch_batches(keys[0], len(self.table.values), self.settings.batch)
 
         def minibatch(state, batch):
             rows, weights, key = batch
-            return self._minibatch(
-                state, Rows(self.values[rows], self.observed[rows], weights), key
-            )
+            return self._minibatch(state, self.table.chosen(rows, weights), key)
 
         state, (losses, likelihood, arrows, finite) = jax.lax.scan(
             minibatch, state, (batches, weights, noise.split(keys[1], len(batches)))
@@ -176,9 +177,11 @@ class BayesDAG(CompiledAlgorithm[BayesDAGState]):
         state = eqx.tree_at(lambda state: state.chains, state, chains)
 
         def loss(guide):
-            fitted = self.fit(chains.potentials, chains.equations, guide, state.sparsity, rows, keys[1])
+            fitted = self.fit(
+                chains.potentials, chains.equations, guide, state.sparsity, rows, keys[1]
+            )
             entropy = self.entropy(chains.potentials, guide.edges)
-            each = fitted.likelihood + (fitted.log_prior + entropy) / len(self.values)
+            each = fitted.likelihood + (fitted.log_prior + entropy) / self.count
             return -each.mean(), (fitted.likelihood.mean(), fitted.arrows.mean())
 
         (value, metrics), gradient = jax.value_and_grad(loss, has_aux=True)(state.guide)
@@ -238,12 +241,17 @@ class BayesDAG(CompiledAlgorithm[BayesDAGState]):
         return Chains(chains.potentials, equations, chains.potential_momentum, momentum), finite
 
     @property
+    def count(self) -> Float[Array, ""]:
+        """The rows that count, n."""
+        return self.table.weights.sum()
+
+    @property
     def _share(self) -> float:
         """What a chain's log posterior counts in the energy whose gradient moves it."""
         return 1.0 if self.settings.drift == "chain" else 1 / self.settings.chains
 
     def _energy(self, fitted: Fitted) -> Float[Array, ""]:
-        each = len(self.values) * fitted.likelihood + fitted.log_prior
+        each = self.count * fitted.likelihood + fitted.log_prior
         return -each.sum() * self._share
 
     def fit(
@@ -285,9 +293,7 @@ class BayesDAG(CompiledAlgorithm[BayesDAGState]):
         seen = normalise(raised) if s.edge_input == "potentials" else P.reshape(-1)
         return edges(seen).reshape(P.shape) + s.edge_start, P
 
-    def entropy(
-        self, potentials: Float[Array, "C m"], edges: ResidualMLP
-    ) -> Float[Array, " C"]:
+    def entropy(self, potentials: Float[Array, "C m"], edges: ResidualMLP) -> Float[Array, " C"]:
         """H[q(W | p)] of the pairs that hard knowledge leaves open."""
 
         def one(potentials):
@@ -300,9 +306,10 @@ class BayesDAG(CompiledAlgorithm[BayesDAGState]):
     def moved(self, state: BayesDAGState, key: PRNGKeyArray) -> tuple[BayesDAGState, Array]:
         """The state after one more step of the chains, with the network over edges as it is."""
         keys = noise.split(key, 3)
-        size = min(self.settings.draw_batch, len(self.values))
-        chosen = jax.random.permutation(keys[0], len(self.values))[:size]
-        rows = Rows(self.values[chosen], self.observed[chosen], jnp.ones(size))
+        n = len(self.table.values)
+        size = min(self.settings.draw_batch, n)
+        chosen = jax.random.permutation(keys[0], n)[:size]
+        rows = self.table.chosen(chosen, jnp.ones(size))
         chains, finite_orders = self.move_potentials(state, rows, keys[1])
         state = eqx.tree_at(lambda state: state.chains, state, chains)
         chains, finite_equations = self.move_equations(state, rows, keys[2])

@@ -49,7 +49,7 @@ class BayesDAGSettings(Settings):
     sampler_rate: float = setting(3e-4, "Squared step size of the sampler, η².", above=0, most=0.1)
     learning_rate: float = setting(0.005, "Adam's rate of the network over edges.", above=0)
     draws: int = setting(2000, "Graphs drawn when training is over.", least=1)
-    draw_batch: int = setting(500, "Rows of a minibatch of the chains while graphs are drawn.", least=1)
+    draw_batch: int = setting(500, "Rows of a minibatch while graphs are drawn.", least=1)
     thinning: int = setting(5, "Steps of the chains between two draws.", least=1)
     chunk: int = setting(5, "Epochs between two reports.", least=1)
 
