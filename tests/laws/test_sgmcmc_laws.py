@@ -57,7 +57,9 @@ def test_noise_of_gradients_adds_to_the_temperature():
 
 def test_what_is_not_finite_is_left_as_it_was():
     at = {"a": jnp.ones(3), "b": jnp.ones(2)}
-    before = MomentumState({"a": jnp.ones(3), "b": jnp.ones(2)}, {"a": jnp.ones(3), "b": jnp.ones(2)})
+    before = MomentumState(
+        {"a": jnp.ones(3), "b": jnp.ones(2)}, {"a": jnp.ones(3), "b": jnp.ones(2)}
+    )
     huge = {"a": jnp.full(3, 1e30), "b": jnp.zeros(2)}  # its square overflows
     moved, state, finite = langevin_step(
         jax.random.key(0), at, before, huge, rate=RATE, noise_scale=1.0

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from jaxtyping import Bool, UInt8
+from jaxtyping import Bool, Float, UInt8
 
 from svidag.methods.base import Method, MethodResult, Run, Support
 from svidag.methods.edge_beliefs import edge_probability, states_beliefs
@@ -41,6 +41,9 @@ FEW_STEPS = 500
 
 CHOICE_DRAWS = 20
 """Graphs of each chain whose predictions of held-out rows are averaged to choose λ."""
+
+MOST_HELD_OUT = 500
+"""Held-out rows that are predicted to choose λ, at most."""
 
 DISAGREEMENT = 0.5
 """Difference between two halves of the chains from which an arrow's probability is unsure."""
@@ -92,10 +95,8 @@ class BayesDAG(BayesDAGSettings, Method):
         outcome = run_steps(algorithm, schedule, run, "training", SHOWN)
         run.report("drawing graphs", 0, None)
         key = streams.key(run.seed, Stream.GUIDE_DRAWS)
-        rounds = -(-self.draws // self.chains)
-        drawn = bayesdag.draw_graphs(
-            algorithm, outcome.state, key, rounds, _rows(problem, ~everything)
-        )
+        rounds, none = -(-self.draws // self.chains), _first_rows(problem, ~everything)
+        drawn = bayesdag.draw_graphs(algorithm, outcome.state, key, rounds, none)
         graphs = np.asarray(drawn.graphs)
         details = _details(outcome, algorithm, graphs, int(drawn.left_out))
         m = problem.data.m
@@ -109,20 +110,21 @@ class BayesDAG(BayesDAGSettings, Method):
         )
 
     def _choose(self, problem: Problem, run: Run) -> float:
-        """λ: as set, none where beliefs are stated, or by the likelihood of held-out rows."""
+        """λ: as set, 0 if beliefs are stated, or the largest that predicts held-out rows well."""
         if self.sparsity != "held-out":
             assert not isinstance(self.sparsity, str)
             return float(self.sparsity)
         if states_beliefs(problem.prior) or problem.data.n_rows < 2:
             return 0.0
         saved = run.resumed(CHOOSING)
-        found = [] if saved is None else [float(score) for score in saved]
+        found = [] if saved is None else [tuple(pair) for pair in np.asarray(saved, float)]
         train = self._training_rows(problem.data.n_rows, run.seed)
-        for sparsity in self.sparsities[len(found) :]:
+        tried = sorted(self.sparsities)
+        for sparsity in tried[len(found) :]:
             found.append(self._held_out_likelihood(problem, run, train, sparsity))
             kept = np.array(found)
             run.checkpoint.keep(CHOOSING, lambda kept=kept: kept)
-        return float(self.sparsities[int(np.argmax(found))])
+        return float(tried[sparsest(np.array(found))])
 
     def _training_rows(self, rows: int, seed: int) -> Bool[np.ndarray, " N"]:
         train = np.ones(rows, dtype=bool)
@@ -133,8 +135,8 @@ class BayesDAG(BayesDAGSettings, Method):
 
     def _held_out_likelihood(
         self, problem: Problem, run: Run, train: Bool[np.ndarray, " N"], sparsity: float
-    ) -> float:
-        """The mean log likelihood of a held-out row after a short run, over draws."""
+    ) -> tuple[float, float]:
+        """The mean log likelihood of a held-out row after a short run, and its standard error."""
         from svidag.run import loop
         from svidag.variational.bayesdag import draw_graphs
 
@@ -152,8 +154,23 @@ class BayesDAG(BayesDAGSettings, Method):
             expired=run.deadline.passed,
         )
         key = streams.key(run.seed, Stream.SPARSITY_DRAWS)
-        drawn = draw_graphs(algorithm, outcome.state, key, CHOICE_DRAWS, _rows(problem, ~train))
-        return float(np.asarray(drawn.held_out, float).mean())
+        other = _first_rows(problem, ~train)
+        drawn = draw_graphs(algorithm, outcome.state, key, CHOICE_DRAWS, other)
+        each = np.asarray(drawn.predicted, float)[np.asarray(other.weights) > 0]
+        return float(each.mean()), float(each.std() / len(each) ** 0.5)
+
+
+def sparsest(found: Float[np.ndarray, "k 2"]) -> int:
+    """The last of some likelihoods, with errors, that is within one error of the highest.
+
+    Examples
+    --------
+    >>> sparsest(np.array([[-31.6, 0.25], [-31.8, 0.25], [-33.0, 0.25]]))
+    1
+    """
+    best = int(np.argmax(found[:, 0]))
+    near = found[:, 0] >= found[best, 0] - found[best, 1]
+    return int(np.flatnonzero(near)[-1])
 
 
 def _algorithm(
@@ -184,6 +201,15 @@ def _rows(problem: Problem, chosen: Bool[np.ndarray, " N"]) -> bayesdag.Rows:
 
     values, seen = problem.data.values.astype(np.float32), ~problem.data.intervened
     return Rows(*jax.device_put((values, seen, chosen.astype(np.float32))))
+
+
+def _first_rows(problem: Problem, chosen: Bool[np.ndarray, " N"]) -> bayesdag.Rows:
+    """The first of the chosen rows; others fill up, so that shapes do not depend on them."""
+    import jax
+
+    rows = _rows(problem, chosen)
+    first = np.argsort(~chosen, kind="stable")[:MOST_HELD_OUT]
+    return jax.tree.map(lambda x: x[first], rows)
 
 
 def _details(

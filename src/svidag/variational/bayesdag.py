@@ -267,11 +267,12 @@ class BayesDAG(CompiledAlgorithm[BayesDAGState]):
 
         def one(potentials, equations, log_noise, key):
             A, mask = self.draw(key, potentials, guide.edges)
-            log_likelihood = log_density(rows, equations(A, rows.values), log_noise)
+            each = log_densities(rows, equations(A, rows.values), log_noise)
+            likelihood = (rows.weights * each).sum() / jnp.maximum(rows.weights.sum(), 1.0)
             odds = jnp.where(self.prior.free, jnp.log(self.probability), 0.0)
             none = jnp.where(self.prior.free, jnp.log1p(-self.probability), 0.0)
             beliefs = jnp.sum(A * (odds - none)) + jnp.sum(mask * none)
-            return log_likelihood, beliefs - sparsity * A.sum(), A.sum()
+            return likelihood, beliefs - sparsity * A.sum(), A.sum()
 
         keys = noise.split(key, len(potentials))
         return Fitted(*jax.vmap(one)(potentials, equations, guide.log_noise, keys))
@@ -317,33 +318,33 @@ class BayesDAG(CompiledAlgorithm[BayesDAGState]):
         return state, finite_orders & finite_equations
 
 
-def log_density(
+def log_densities(
     rows: Rows, predicted: Float[Array, "B m"], log_noise: Float[Array, " m"]
-) -> Float[Array, ""]:
-    """Gaussian log likelihood of a row, averaged over the rows that count."""
+) -> Float[Array, " B"]:
+    """Gaussian log likelihood of each row, from the entries that count."""
     variance = (jnp.exp(2 * log_noise) + SMALLEST_VARIANCE)[None]
     errors = (rows.values - predicted) ** 2 / variance
     each = -0.5 * (errors + jnp.log(2 * math.pi * variance))
-    counted = rows.observed & (rows.weights[:, None] > 0)
-    return jnp.where(counted, each, 0.0).sum() / jnp.maximum(rows.weights.sum(), 1.0)
+    return jnp.where(rows.observed, each, 0.0).sum(axis=1)
 
 
 class Drawn(NamedTuple):
-    """Graphs by draws and chains, the held-out log likelihood of each, steps not finite."""
+    """Graphs by draws and chains, mean log likelihoods of other rows, steps not finite."""
 
     graphs: UInt8[Array, "S C m m"]
-    held_out: Float[Array, "S C"]
+    predicted: Float[Array, " H"]
     left_out: Int[Array, ""]
 
 
 @eqx.filter_jit(compiler_options=COMPILER)  # pyright: ignore[reportCallIssue]
 def draw_graphs(
-    algorithm: BayesDAG, state: BayesDAGState, key: PRNGKeyArray, draws: int, held_out: Rows
+    algorithm: BayesDAG, state: BayesDAGState, key: PRNGKeyArray, draws: int, other: Rows
 ) -> Drawn:
-    """Let the chains go on, take a graph of each at times, and see how it predicts other rows."""
+    """Let the chains go on, take a graph of each at times, and see how they predict other rows."""
     thinning = algorithm.settings.thinning
 
-    def draw(state, key):
+    def draw(carried, key):
+        state, total = carried
         keys = noise.split(key, 2)
         state, finite = jax.lax.scan(
             lambda state, key: algorithm.moved(state, key), state, noise.split(keys[0], thinning)
@@ -352,14 +353,15 @@ def draw_graphs(
 
         def one(potentials, equations, log_noise, key):
             A, _ = algorithm.draw(key, potentials, guide.edges)
-            return A, log_density(held_out, equations(A, held_out.values), log_noise)
+            return A, log_densities(other, equations(A, other.values), log_noise)
 
         keys = noise.split(keys[1], len(chains.potentials))
-        A, likelihood = jax.vmap(one)(chains.potentials, chains.equations, guide.log_noise, keys)
-        return state, (A.astype(jnp.uint8), likelihood, jnp.sum(~finite))
+        A, each = jax.vmap(one)(chains.potentials, chains.equations, guide.log_noise, keys)
+        return (state, total + each.mean(axis=0)), (A.astype(jnp.uint8), jnp.sum(~finite))
 
-    _, (graphs, likelihood, left_out) = jax.lax.scan(draw, state, noise.split(key, draws))
-    return Drawn(graphs, likelihood, left_out.sum())
+    start = state, jnp.zeros(len(other.values))
+    (_, total), (graphs, left_out) = jax.lax.scan(draw, start, noise.split(key, draws))
+    return Drawn(graphs, total / draws, left_out.sum())
 
 
 def _rule(settings: BayesDAGSettings) -> Any:

@@ -12,7 +12,7 @@ class BayesDAGSettings(Settings):
     """What the authors' implementation fixes, with a sparsity that needs no labels."""
 
     chains: int = setting(10, "Chains that run side by side, C.", least=1)
-    iterations: int = setting(1200, "Minibatches, at least; whole passes are made.", least=1)
+    iterations: int = setting(2400, "Minibatches, at least; whole passes are made.", least=1)
     epochs: int | None = setting(None, "Passes over the rows, in place of `iterations`.", least=1)
     batch: int = setting(128, "Rows of a minibatch.", least=1)
     sparsity: str | float | None = setting(
@@ -25,7 +25,7 @@ class BayesDAGSettings(Settings):
         (3.0, 10.0, 30.0, 100.0, 300.0), "Values of λ to choose from.", least=0
     )
     held_out: float = setting(0.2, "Share of rows held out to choose λ.", above=0, most=0.5)
-    choice_iterations: int = setting(600, "Minibatches for each λ to choose from.", least=1)
+    choice_iterations: int = setting(800, "Minibatches for each λ to choose from.", least=1)
     edge_input: str = setting(
         "potentials",
         "What the network over edges sees of an order: its potentials, or its permutation.",
