@@ -78,7 +78,14 @@ class BayesDAG(BayesDAGSettings, Method):
     summary: ClassVar[str] = "BayesDAG: stochastic-gradient chains over orders, a network of edges."
     support: ClassVar[Support] = Support(mechanisms=("linear", "mlp"))
     trial: ClassVar[Mapping[str, Any]] = MappingProxyType(
-        {"iterations": 600, "sparsity": 3.0, "edge_hidden": (16,), "draws": 500}
+        {
+            "iterations": 600,
+            "sparsity": 3.0,
+            "edge_hidden": (16,),
+            "draws": 500,
+            "chains": 40,
+            "order_temperature": 0.2,
+        }
     )
 
     def run(self, problem: Problem, run: Run) -> MethodResult:
@@ -91,7 +98,8 @@ class BayesDAG(BayesDAGSettings, Method):
         # A checkpoint of the training holds λ in its state.
         sparsity = 0.0 if run.resumed(SAVED) is not None else self._choose(problem, run)
         algorithm = _algorithm(problem, self, run.mechanism, everything, sparsity)
-        schedule = Schedule(self.passes(N, self.iterations), self.chunk)
+        epochs = self.epochs or self.passes(N, self.iterations)
+        schedule = Schedule(epochs, self.chunk)
         outcome = run_steps(algorithm, schedule, run, "training", SHOWN)
         run.report("drawing graphs", 0, None)
         key = streams.key(run.seed, Stream.GUIDE_DRAWS)

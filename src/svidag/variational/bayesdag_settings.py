@@ -55,8 +55,7 @@ class BayesDAGSettings(Settings):
 
     def passes(self, rows: int, iterations: int) -> int:
         """How many passes over so many rows make so many minibatches."""
-        batches = -(-rows // min(self.batch, rows))
-        return self.epochs if self.epochs else -(-iterations // batches)
+        return -(-iterations // -(-rows // min(self.batch, rows)))
 
     def layers(self, m: int) -> tuple[int, ...]:
         """The hidden layers of g and f."""
