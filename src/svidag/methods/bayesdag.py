@@ -119,8 +119,7 @@ class BayesDAG(BayesDAGSettings, Method):
 
     def _choose(self, problem: Problem, run: Run) -> float:
         """λ: as set, 0 if beliefs are stated, or the largest that predicts held-out rows well."""
-        if self.sparsity != "held-out":
-            assert not isinstance(self.sparsity, str)
+        if not isinstance(self.sparsity, str):
             return float(self.sparsity)
         if states_beliefs(problem.prior) or problem.data.n_rows < 2:
             return 0.0

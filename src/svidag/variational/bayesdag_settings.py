@@ -15,7 +15,7 @@ class BayesDAGSettings(Settings):
     iterations: int = setting(2400, "Minibatches, at least; whole passes are made.", least=1)
     epochs: int | None = setting(None, "Passes over the rows, in place of `iterations`.", least=1)
     batch: int = setting(128, "Rows of a minibatch.", least=1)
-    sparsity: str | float | None = setting(
+    sparsity: str | float = setting(
         "held-out",
         "What an arrow costs, λ: a number, or chosen by held-out rows (0 if beliefs are stated).",
         least=0,
