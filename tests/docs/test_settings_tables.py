@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from svidag.methods import METHODS
+from svidag.methods.bayesdag import BayesDAGDiagnostics
 from svidag.methods.bcd_nets import BCDDiagnostics
 from svidag.methods.dds import DDSDiagnostics
 from svidag.methods.dibs import DiBSDiagnostics
@@ -32,6 +33,7 @@ DETAILS = {
     "svi-dag": GuideDiagnostics,
     "svi-dag-published": GradientDiagnostics,
     "dibs": DiBSDiagnostics,
+    "bayesdag": BayesDAGDiagnostics,
     "dds": DDSDiagnostics,
     "prodag": ProDAGDiagnostics,
     "bcd-nets": BCDDiagnostics,

@@ -12,8 +12,8 @@ import svidag
 from svidag.graph import are_dags
 from svidag.methods.dds import DDS, _algorithm
 from svidag.problem import Problem
-from svidag.variational.dds import epoch_batches
 from svidag.variational.dds_posterior import SortedGraphs
+from svidag.variational.minibatches import epoch_batches
 
 pytestmark = pytest.mark.slow  # compiles
 

@@ -162,7 +162,7 @@ def test_methods_lists_every_setting_of_one_with_its_default(name):
 
 def test_an_unknown_method_is_told_with_the_nearest():
     refused(2, "unknown method 'exakt'; did you mean 'exact'?", "methods", "exakt")
-    refused(2, "unknown method 'qqq'; known are bcd-nets, dds", "methods", "qqq")
+    refused(2, "unknown method 'qqq'; known are bayesdag, bcd-nets", "methods", "qqq")
 
 
 @pytest.mark.parametrize("name", ["seed", "data", "method", "progress", "checkpoint"])

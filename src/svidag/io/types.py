@@ -83,6 +83,7 @@ TYPES: Mapping[str, str] = types.MappingProxyType(
         "guide diagnostics": "svidag.methods.svi_dag_chains:GuideDiagnostics",
         "gradient diagnostics": "svidag.methods.gradient_diagnostics:GradientDiagnostics",
         "dibs diagnostics": "svidag.methods.dibs:DiBSDiagnostics",
+        "bayesdag diagnostics": "svidag.methods.bayesdag:BayesDAGDiagnostics",
         "dds diagnostics": "svidag.methods.dds:DDSDiagnostics",
         "bcd-nets diagnostics": "svidag.methods.bcd_nets:BCDDiagnostics",
         "prodag diagnostics": "svidag.methods.prodag:ProDAGDiagnostics",

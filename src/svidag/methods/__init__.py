@@ -1,6 +1,7 @@
 """Methods: each a settings object that turns a problem into a posterior, by one contract."""
 
 from svidag.methods.base import Method
+from svidag.methods.bayesdag import BayesDAG
 from svidag.methods.bcd_nets import BCDNets
 from svidag.methods.dds import DDS
 from svidag.methods.dibs import DiBS
@@ -16,6 +17,7 @@ __all__ = [
     "METHODS",
     "SVIDAG",
     "BCDNets",
+    "BayesDAG",
     "DiBS",
     "Exact",
     "Method",

@@ -24,6 +24,9 @@ from svidag.run.deadline import Deadline
 from svidag.run.settings import Settings
 from svidag.run.status import Status
 
+IMMATERIAL = ("chunk",)
+"""Settings of any method that change no number: how often it reports."""
+
 
 @dataclass(frozen=True)
 class Support:
@@ -179,5 +182,5 @@ class Method(Settings):
         return self
 
     def identity(self) -> dict[str, Any]:
-        """The settings as plain data; a checkpoint of other settings is refused."""
-        return self.values()
+        """The settings that change numbers, as plain data; others refuse a checkpoint of these."""
+        return {k: v for k, v in self.values().items() if k not in IMMATERIAL}

@@ -13,10 +13,11 @@ from jaxtyping import Float
 from svidag.methods.base import Method, MethodResult, Run, Support
 from svidag.methods.gradient_diagnostics import (
     GradientDiagnostics,
+    approximate,
     judge_bound,
     judge_rejected,
-    latest,
 )
+from svidag.methods.gradient_runs import run_steps
 from svidag.posterior import DrawnGraphs, GraphDistribution
 from svidag.posterior.diagnostics import Level, Reason, diagnostic
 from svidag.posterior.distributions import MagnitudeGraphs
@@ -81,18 +82,8 @@ class BCDNets(BCDSettings, Method):
 
         algorithm = bcd.BCDNets(_moments(problem), self)
 
-        def report(done: int, trace: loop.Trace) -> None:
-            run.report("following the bound", done, self.iterations, latest(trace, SHOWN))
-
-        outcome = loop.run(
-            algorithm,
-            loop.Keys.of_seed(run.seed),
-            loop.Schedule(self.iterations, self.chunk),
-            report=report,
-            keep=lambda snapshot: run.checkpoint.keep("steps", snapshot),
-            resume=run.resumed("steps"),
-            expired=run.deadline.passed,
-        )
+        schedule = loop.Schedule(self.iterations, self.chunk)
+        outcome = run_steps(algorithm, schedule, run, "following the bound", SHOWN)
         tau = algorithm.temperature(outcome.steps)
         key = streams.key(run.seed, Stream.GUIDE_DRAWS)
         weights = bcd.draw_weights(outcome.state.guide, key, tau, self.draws, problem.data.m)
@@ -106,15 +97,10 @@ class BCDNets(BCDSettings, Method):
             details,
         )
 
-    def identity(self) -> dict[str, Any]:
-        """The settings; chunks change no number."""
-        return {name: value for name, value in self.values().items() if name != "chunk"}
-
     def _graphs(self, weights: Float[np.ndarray, "S m m"]) -> GraphDistribution:
         if self.edges == "normalised":
             return MagnitudeGraphs.of(weights)
-        graphs = (np.abs(weights) > self.threshold).astype(np.uint8)
-        return DrawnGraphs(graphs, np.full(len(graphs), 1 / len(graphs)))
+        return DrawnGraphs.equal((np.abs(weights) > self.threshold).astype(np.uint8))
 
 
 def _moments(problem: Problem) -> Moments:
@@ -146,11 +132,7 @@ def _details(
 
 
 def _judge(found: BCDDiagnostics) -> Iterator[Reason]:
-    yield Reason(
-        Level.CAREFUL,
-        "A variational approximation (BCD Nets): the run does not show how far it is from the "
-        "posterior. The methods 'order-mcmc' and 'exact' do.",
-    )
+    yield approximate("A variational approximation (BCD Nets)")
     yield from judge_rejected(found)
     yield judge_bound(np.asarray(found.trace.get("bound", np.zeros(0)), dtype=float))
     if found.row_error > LOOSE:

@@ -11,7 +11,8 @@ import numpy as np
 
 from svidag.methods.base import Method, MethodResult, Run, Support
 from svidag.methods.edge_beliefs import edge_probability
-from svidag.methods.gradient_diagnostics import GradientDiagnostics, judge_rejected, latest
+from svidag.methods.gradient_diagnostics import GradientDiagnostics, approximate, judge_rejected
+from svidag.methods.gradient_runs import run_steps
 from svidag.posterior.diagnostics import Level, Reason, diagnostic
 from svidag.problem import Problem
 from svidag.run.streams import Stream, generator
@@ -64,18 +65,10 @@ class DDS(DDSSettings, Method):
 
         algorithm = _algorithm(problem, self, run.seed)
 
-        def report(done: int, trace: loop.Trace) -> None:
-            run.report("training", done, self.epochs, latest(trace, SHOWN))
-
-        outcome = loop.run(
-            algorithm,
-            loop.Keys.of_seed(run.seed),
-            loop.Schedule(self.epochs, self.check_every, stop=self.stop, grid=self.check_every),
-            report=report,
-            keep=lambda snapshot: run.checkpoint.keep("epochs", snapshot),
-            resume=run.resumed("epochs"),
-            expired=run.deadline.passed,
+        schedule = loop.Schedule(
+            self.epochs, self.check_every, stop=self.stop, grid=self.check_every
         )
+        outcome = run_steps(algorithm, schedule, run, "training", SHOWN)
         found = int(outcome.state.best_epoch) > 0 and self.keep == "best"
         graph = outcome.state.best if found else outcome.state.graph
         details = _details(outcome, algorithm)
@@ -137,12 +130,8 @@ def _details(outcome: Outcome[DDSState], algorithm: DAGSampling) -> DDSDiagnosti
 
 
 def _judge(found: DDSDiagnostics) -> Iterator[Reason]:
-    yield Reason(
-        Level.CAREFUL,
-        "A variational approximation (DDS) whose spread does not follow from the number of rows: "
-        "the run does not show how far it is from the posterior. The methods 'order-mcmc' and "
-        "'exact' do.",
-    )
+    what = "A variational approximation (DDS) whose spread does not follow from the number of rows"
+    yield approximate(what)
     yield from judge_rejected(found)
     if found.left_out:
         text = f"{found.left_out} of {found.gradient_steps} minibatches were not finite."

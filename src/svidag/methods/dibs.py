@@ -14,7 +14,8 @@ from jaxtyping import Bool, Float, UInt8
 from svidag.graph import are_dags
 from svidag.methods.base import Method, MethodResult, Run, Support
 from svidag.methods.edge_beliefs import edge_probability, states_beliefs
-from svidag.methods.gradient_diagnostics import GradientDiagnostics, judge_rejected, latest
+from svidag.methods.gradient_diagnostics import GradientDiagnostics, approximate, judge_rejected
+from svidag.methods.gradient_runs import run_steps
 from svidag.posterior import DrawnGraphs
 from svidag.posterior.diagnostics import Level, Reason, diagnostic
 from svidag.problem import Problem
@@ -75,18 +76,8 @@ class DiBS(DiBSSettings, Method):
         settings = self.resolve(run.mechanism)
         algorithm, clipped = _algorithm(problem, settings, run.mechanism)
 
-        def report(done: int, trace: loop.Trace) -> None:
-            run.report("moving particles", done, self.iterations, latest(trace, SHOWN))
-
-        outcome: Outcome[DiBSState] = loop.run(
-            algorithm,
-            loop.Keys.of_seed(run.seed),
-            loop.Schedule(self.iterations, self.chunk),
-            report=report,
-            keep=lambda snapshot: run.checkpoint.keep("steps", snapshot),
-            resume=run.resumed("steps"),
-            expired=run.deadline.passed,
-        )
+        schedule = loop.Schedule(self.iterations, self.chunk)
+        outcome: Outcome[DiBSState] = run_steps(algorithm, schedule, run, "moving particles", SHOWN)
         scores = np.asarray(outcome.state.latent.scores)
         graphs, kept = _graphs(scores, problem)
         weights = _weights(algorithm, outcome.state, graphs, kept, self.weights)
@@ -111,10 +102,6 @@ class DiBS(DiBSSettings, Method):
         }
         missing = {k: v for k, v in usual.items() if getattr(self, k) is None}
         return dataclasses.replace(self, **missing)
-
-    def identity(self) -> dict[str, Any]:
-        """The settings; chunks change no number."""
-        return {name: value for name, value in self.values().items() if name != "chunk"}
 
 
 def _algorithm(
@@ -215,11 +202,7 @@ def _details(
 
 
 def _judge(found: DiBSDiagnostics) -> Iterator[Reason]:
-    yield Reason(
-        Level.CAREFUL,
-        f"A posterior of {found.particles} particles (DiBS): the run does not show how far it is "
-        "from the posterior. The methods 'order-mcmc' and 'exact' do.",
-    )
+    yield approximate(f"A posterior of {found.particles} particles (DiBS)")
     yield from judge_rejected(found)
     if found.repaired:
         yield Reason(

@@ -78,6 +78,21 @@ class GradientDiagnostics(Details):
         }
 
 
+def approximate(what: str) -> Reason:
+    """What to say about every approximation whose error the run does not show.
+
+    Examples
+    --------
+    >>> approximate("A rough guess").text[:40]
+    'A rough guess: the run does not show how'
+    """
+    return Reason(
+        Level.CAREFUL,
+        f"{what}: the run does not show how far it is from the posterior. The methods "
+        "'order-mcmc' and 'exact' do.",
+    )
+
+
 def judge_rejected(found: GradientDiagnostics) -> Iterator[Reason]:
     """A reason for doubt where steps were left out."""
     if found.rejected_steps:

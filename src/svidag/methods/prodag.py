@@ -13,10 +13,11 @@ from jaxtyping import Bool, Float
 from svidag.methods.base import Method, MethodResult, Run, Support
 from svidag.methods.gradient_diagnostics import (
     GradientDiagnostics,
+    approximate,
     judge_bound,
     judge_rejected,
-    latest,
 )
+from svidag.methods.gradient_runs import run_steps
 from svidag.posterior import DrawnGraphs, GraphDistribution
 from svidag.posterior.diagnostics import Level, Reason, diagnostic
 from svidag.posterior.distributions import MagnitudeGraphs
@@ -79,18 +80,8 @@ class ProDAG(ProDAGSettings, Method):
             self,
         )
 
-        def report(done: int, trace: loop.Trace) -> None:
-            run.report("following the bound", done, self.iterations, latest(trace, SHOWN))
-
-        outcome = loop.run(
-            algorithm,
-            loop.Keys.of_seed(run.seed),
-            loop.Schedule(self.iterations, self.chunk, stop=_stopped),
-            report=report,
-            keep=lambda snapshot: run.checkpoint.keep("steps", snapshot),
-            resume=run.resumed("steps"),
-            expired=run.deadline.passed,
-        )
+        schedule = loop.Schedule(self.iterations, self.chunk, stop=_stopped)
+        outcome = run_steps(algorithm, schedule, run, "following the bound", SHOWN)
         radius = algorithm.radius
         if self.radius == "held-out":
             held_out = prodag.Evidence.of(values[~train], observed[~train])
@@ -106,10 +97,6 @@ class ProDAG(ProDAGSettings, Method):
             tuple(_judge(details, outcome.status)),
             details,
         )
-
-    def identity(self) -> dict[str, Any]:
-        """The settings; chunks change no number."""
-        return {name: value for name, value in self.values().items() if name != "chunk"}
 
     def _training_rows(self, rows: int, seed: int) -> Bool[np.ndarray, " N"]:
         train = np.ones(rows, dtype=bool)
@@ -140,8 +127,7 @@ class ProDAG(ProDAGSettings, Method):
     ) -> GraphDistribution:
         if self.edges == "normalised":
             return MagnitudeGraphs.of(strengths)
-        graphs = ((strengths > 0) | required).astype(np.uint8)
-        return DrawnGraphs(graphs, np.full(len(graphs), 1 / len(graphs)))
+        return DrawnGraphs.equal(((strengths > 0) | required).astype(np.uint8))
 
 
 def _stopped(trace: Mapping[str, np.ndarray]) -> bool:
@@ -184,11 +170,7 @@ def _details(
 
 
 def _judge(found: ProDAGDiagnostics, status: Status) -> Iterator[Reason]:
-    yield Reason(
-        Level.CAREFUL,
-        "A variational approximation (ProDAG): the run does not show how far it is from the "
-        "posterior. The methods 'order-mcmc' and 'exact' do.",
-    )
+    yield approximate("A variational approximation (ProDAG)")
     yield from judge_rejected(found)
     if found.radius == 0:
         yield Reason(

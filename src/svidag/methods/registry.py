@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from svidag.methods.base import Method
+from svidag.methods.bayesdag import BayesDAG
 from svidag.methods.bcd_nets import BCDNets
 from svidag.methods.dds import DDS
 from svidag.methods.dibs import DiBS
@@ -24,6 +25,7 @@ METHODS: Mapping[str, Method] = MappingProxyType(
             PublishedSVIDAG(),
             Exact(),
             DiBS(),
+            BayesDAG(),
             DDS(),
             ProDAG(),
             BCDNets(),

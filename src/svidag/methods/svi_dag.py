@@ -54,12 +54,12 @@ class SVIDAG(VariationalSettings, Method):
         """The settings as far as they can be compared from one run to the next.
 
         Functions have no lasting name, so of an optimiser of one's own only its presence is known;
-        a checkpoint is refused where the shapes of its state differ. Chunks change no number.
+        a checkpoint is refused where the shapes of its state differ.
         """
-        values = self.values()
+        values = super().identity()
         for name in ("optimiser", "particle_optimiser"):
             values[name] = None if values[name] is None else "given"
-        return {name: value for name, value in values.items() if name != "chunk"}
+        return values
 
 
 @dataclass(frozen=True)

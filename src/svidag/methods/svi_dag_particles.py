@@ -11,12 +11,13 @@ from svidag.mechanisms.collapsed import parameter_distribution
 from svidag.methods.base import MethodResult, Run
 from svidag.methods.gradient_diagnostics import (
     GradientDiagnostics,
+    approximate,
     judge_bound,
     judge_rejected,
-    latest,
 )
+from svidag.methods.gradient_runs import run_steps
 from svidag.methods.svi_dag_chains import integrated, with_changes
-from svidag.posterior.diagnostics import Level, Reason
+from svidag.posterior.diagnostics import Reason
 from svidag.problem import Problem
 from svidag.run.convergence import Plateau
 from svidag.variational.settings import VariationalSettings
@@ -30,24 +31,13 @@ SHOWN = {"bound": "ELBO", "edges": "edges"}
 
 def fit_particles(settings: VariationalSettings, problem: Problem, run: Run) -> MethodResult:
     """Run Algorithm 1 and take its guide for the posterior."""
-    from svidag.run import loop
     from svidag.variational.particle_posterior import GuideGraphs
 
     route = _networks if run.mechanism == "mlp" else _integrated
     algorithm, inner, finish = route(settings, problem, run)
 
-    def report(done: int, trace: loop.Trace) -> None:
-        run.report("following the bound", done, settings.iterations, latest(trace, SHOWN))
-
-    outcome = loop.run(
-        algorithm,
-        loop.Keys.of_seed(run.seed),
-        _schedule(settings),
-        report=report,
-        keep=lambda snapshot: run.checkpoint.keep("steps", snapshot),
-        resume=run.resumed("steps"),
-        expired=run.deadline.passed,
-    )
+    schedule = _schedule(settings)
+    outcome = run_steps(algorithm, schedule, run, "following the bound", SHOWN)
     networks = inner.complete(outcome.state.networks)
     details = GradientDiagnostics(**GradientDiagnostics.of(outcome))
     return MethodResult(
@@ -104,10 +94,6 @@ def _schedule(settings: VariationalSettings) -> Schedule:
 
 
 def _judge(found: GradientDiagnostics) -> Iterator[Reason]:
-    yield Reason(
-        Level.CAREFUL,
-        "A variational approximation by particles: the run does not show how far it is from the "
-        "posterior. The methods 'order-mcmc' and 'exact' do.",
-    )
+    yield approximate("A variational approximation by particles")
     yield from judge_rejected(found)
     yield judge_bound(np.asarray(found.trace["bound"], dtype=float))

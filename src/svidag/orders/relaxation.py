@@ -151,7 +151,24 @@ def relax(
     solve = _implicit if sinkhorn.gradient == "implicit" else _solve
     P = solve(_centre(r, sinkhorn.scale_invariant) / tau, sinkhorn)
     error = jax.lax.stop_gradient(jnp.abs(P.sum(axis=1) - 1).max())
-    return Relaxation(_mask(P), P, error)
+    return Relaxation(permuted_mask(P), P, error)
+
+
+def sorting_permutation(
+    r: Float[Array, " m"], tau: float, sinkhorn: Sinkhorn | None = None
+) -> Float[Array, "m m"]:
+    """P, which sorts by falling potential, with the derivative of P_τ; row i is variable i.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> P = sorting_permutation(jnp.array([0.5, 2.0]), tau=0.1)
+    >>> P.tolist(), permuted_mask(P).tolist()
+    ([[0.0, 1.0], [1.0, 0.0]], [[0.0, 0.0], [1.0, 0.0]])
+    """
+    places = jnp.argsort(jnp.argsort(-r))
+    hard = jax.nn.one_hot(places, len(r), dtype=r.dtype)
+    return straight_through(hard, relax(r, tau, sinkhorn).permutation)
 
 
 def _centre(r: Float[Array, " m"], scale_invariant: bool) -> Float[Array, " m"]:
@@ -295,6 +312,13 @@ def _fixed_point_backward(residuals, cotangent):
 at_fixed_point.defvjp(_fixed_point_forward, _fixed_point_backward)
 
 
-def _mask(P: Float[Array, "m m"]) -> Float[Array, "m m"]:
-    """P U Pᵀ with U strictly upper triangular."""
+def permuted_mask(P: Float[Array, "m m"]) -> Float[Array, "m m"]:
+    """P U Pᵀ with U strictly upper triangular.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> permuted_mask(jnp.eye(2)).tolist()
+    [[0.0, 1.0], [0.0, 0.0]]
+    """
     return P @ jnp.tri(P.shape[0], k=-1, dtype=P.dtype).T @ P.T

@@ -36,6 +36,18 @@ class DrawnGraphs(GraphDistribution):
     graphs: UInt8[np.ndarray, "k m m"]
     probability: Float[np.ndarray, " k"]
 
+    @staticmethod
+    def equal(graphs: UInt8[np.ndarray, "k m m"]) -> DrawnGraphs:
+        """Graphs that count alike.
+
+        Examples
+        --------
+        >>> graphs = np.array([[[0, 1], [0, 0]], [[0, 0], [0, 0]]], dtype=np.uint8)
+        >>> DrawnGraphs.equal(graphs).edge_probabilities()[0].tolist()
+        [0.0, 0.5]
+        """
+        return DrawnGraphs(graphs, np.full(len(graphs), 1 / len(graphs)))
+
     def sample(self, n: int, seed: int) -> UInt8[np.ndarray, "n m m"]:
         """Independent draws from the list."""
         rng = generator(seed, Stream.GRAPH_DRAWS)

@@ -58,6 +58,7 @@ class Stream(enum.StrEnum):
     RESAMPLES = "rows of a resampled table"
     SEARCHES = "searches over orders"
     SEARCHES_BY_MECHANISM = "searches over orders by the mechanism itself"
+    SPARSITY_DRAWS = "draws that a sparsity is chosen by"
 
 
 def generator(seed: int, stream: Stream, *parts: int) -> np.random.Generator:

@@ -26,12 +26,14 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from svidag.kernels import noise
 from svidag.kernels.descent import adam, descend
 from svidag.networks.node_mlp import NodeMLP
-from svidag.orders.relaxation import hard_mask, straight_through
+from svidag.orders.relaxation import hard_mask
 from svidag.orders.softsort import gumbel_scores, raise_causes, sorted_mask
 from svidag.prior.jax_edges import JaxEdgePrior
 from svidag.run.loop import CompiledAlgorithm
 from svidag.run.streams import host_generator
 from svidag.variational.dds_settings import DDSSettings
+from svidag.variational.minibatches import epoch_batches, summarise_epoch
+from svidag.variational.relaxed_edges import draw_edges
 
 SMALLEST = 1e-7
 """Probabilities of edges are kept this far from 0 and 1 in the divergence."""
@@ -130,8 +132,7 @@ class DAGSampling(CompiledAlgorithm[DDSState]):
         error = self.held_out_error(state.graph, state.networks)
         better = (error < state.best_error) & (epoch % self.settings.check_every == 0)
         best = jax.tree.map(lambda new, old: jnp.where(better, new, old), state.graph, state.best)
-        left_out = jnp.sum(~finite)
-        rejected = jnp.where(finite.any(), 0, state.rejected + 1)
+        summary = summarise_epoch(losses, finite, state.rejected)
         state = DDSState(
             state.graph,
             state.networks,
@@ -141,12 +142,10 @@ class DAGSampling(CompiledAlgorithm[DDSState]):
             jnp.where(better, error, state.best_error),
             jnp.where(better, epoch, state.best_epoch),
             epoch,
-            rejected,
+            summary.rejected,
         )
         edges = jnp.where(self.prior.free, jax.nn.sigmoid(state.graph.logits), 0.0).sum() / 2
-        count = jnp.maximum(finite.sum(), 1).astype(losses.dtype)
-        mean = jnp.sum(jnp.where(finite, losses, 0.0)) / count
-        return state, DDSInfo(mean, error, edges, left_out, rejected)
+        return state, DDSInfo(summary.loss, error, edges, summary.left_out, summary.rejected)
 
     def _minibatch(self, state: DDSState, rows: Array, weights: Array, key: Array) -> Any:
         def loss(graph, networks):
@@ -181,9 +180,7 @@ class DAGSampling(CompiledAlgorithm[DDSState]):
         """A draw of A, with the derivatives of the relaxed order and the relaxed edges."""
         s, keys = self.settings, noise.split(key, 2)
         scores = raise_causes(gumbel_scores(keys[0], graph.psi), self.above)
-        logits = graph.logits + noise.logistic(keys[1], graph.logits.shape)
-        soft = jax.nn.sigmoid(logits / s.edge_temperature)
-        edges = straight_through((logits > 0).astype(soft.dtype), soft)
+        edges = draw_edges(keys[1], graph.logits, s.edge_temperature)
         return self.prior.graph(edges, sorted_mask(scores, s.order_temperature))
 
     def held_out_error(self, graph: GraphParameters, networks: NodeMLP) -> Float[Array, ""]:
@@ -207,26 +204,6 @@ def squared_error(residuals: Float[Array, "B m"], seen: Bool[Array, "B m"]) -> F
     """The mean over the entries that count."""
     total = jnp.where(seen, residuals**2, 0.0).sum()
     return total / jnp.maximum(seen.sum(), 1).astype(total.dtype)
-
-
-def epoch_batches(
-    key: PRNGKeyArray, n: int, size: int
-) -> tuple[Int[Array, "batches size"], Float[Array, "batches size"]]:
-    """All rows in a random order, divided into minibatches; weight 0 fills up the last one.
-
-    Examples
-    --------
-    >>> import jax
-    >>> rows, weights = epoch_batches(jax.random.key(0), 5, 2)
-    >>> rows.shape, int(weights.sum())
-    ((3, 2), 5)
-    """
-    size = min(size, n)
-    batches = -(-n // size)
-    order = jax.random.permutation(key, n)
-    padded = jnp.concatenate([order, jnp.zeros(batches * size - n, order.dtype)])
-    weights = (jnp.arange(batches * size) < n).astype(jnp.float32)
-    return padded.reshape(batches, size), weights.reshape(batches, size)
 
 
 def _rules(settings: DDSSettings) -> tuple[Any, Any]:
