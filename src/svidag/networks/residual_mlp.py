@@ -69,7 +69,8 @@ class ResidualMLP(eqx.Module):
             tuple(np.ones((*copies, inner), np.float32) for inner, _ in shapes[1:]),
             tuple(np.zeros((*copies, inner), np.float32) for inner, _ in shapes[1:]),
         )
-        return cls(*jax.device_put(arrays), slope)
+        weights, biases, gains, offsets = jax.device_put(arrays)
+        return cls(weights, biases, gains, offsets, slope)
 
     def __call__(self, x: Float[Array, "*batch d"]) -> Float[Array, "*batch k"]:
         """The outputs; copies must be mapped over."""

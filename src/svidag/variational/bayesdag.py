@@ -33,7 +33,7 @@ from svidag.networks.embedded_mlp import EmbeddedMLP, LinearNodes
 from svidag.networks.residual_mlp import ResidualMLP, normalise
 from svidag.orders.relaxation import permuted_mask, sorting_permutation
 from svidag.orders.softsort import raise_causes
-from svidag.prior import JaxEdgePrior
+from svidag.prior.jax_edges import JaxEdgePrior
 from svidag.run.loop import COMPILER, CompiledAlgorithm
 from svidag.run.streams import host_generator
 from svidag.samplers.sgmcmc import MomentumState, langevin_step, momentum_start
