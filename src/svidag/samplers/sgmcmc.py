@@ -5,8 +5,10 @@ With ĝ an estimate of ∇U(x), U = −log p(x | D), every coordinate moves by
     V ← 0.99 V + 0.01 ĝ²,    G = (ε + (ε + V)^½)^−½,
     v ← 0.9 v + η G ĝ + s (2 (1 − 0.9) − η²)^½ ξ,    x ← x − η G v,    ξ ~ N(0, 1).
 
-Friction and noise balance: where G hardly changes and ĝ is exact, x is distributed as exp(−U/s²) up
-to a few per cent. s = 1 samples, s = 0 is an optimiser, and minibatches add noise of their own.
+Friction and noise balance: where G hardly changes, x is distributed as exp(−U/s²) up to a few per
+cent. So s = 1 samples and s = 0 is an optimiser. No term corrects for a G that changes with x: with
+exact gradients V follows them and the distribution is exp(−U/s²)/G², up to √2 times as wide as it
+should be. Noise of minibatches keeps V steady, and heats the chains where it is large.
 """
 
 from __future__ import annotations
