@@ -70,3 +70,33 @@ def test_times_are_those_of_the_rows():
         stated = {int(m): int(s) for s, m in re.findall(r"(\d+) s with (\d+)", said)}
         assert stated == {m: spent[f"{kind}-p{m}"] for m in stated}
         assert len(stated) == (3 if kind == "linear" else 2)
+
+
+BROKEN = {
+    "t noise, 3 degrees of freedom": "t",
+    "lognormal noise": "lognormal",
+    "uniform noise": "uniform",
+    "noise that grows with a parent": "growing",
+    "curved effects, Gaussian noise": "curved",
+    "Gaussian noise, nothing broken": "gaussian",
+    "distorted scales of measurement": "distorted",
+    "four batches, not declared": "batches",
+    "rows that depend on each other": "autocorrelated",
+    "measurement error": "measurement-error",
+    "hidden common causes": "hidden",
+}
+
+
+def test_sure_arrows_on_broken_assumptions_are_those_of_the_rows():
+    study = Study.read(ROOT / "studies" / "misspecified.toml")
+    rows = Store(ROOT / "results" / "misspecified").rows()
+    sureness = next(tables(study, rows, ROOT / "results" / "published"))
+    known = {line["data"]: line for line in sureness.lines if line["method"] == "default"}
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    for words, data in BROKEN.items():
+        (row,) = re.findall(rf"^\| {re.escape(words)} \| (.*) \|$", text, re.MULTILINE)
+        *counts, error = row.split(" | ")
+        line = known[data]
+        assert [*map(int, counts)] == [line["true_arrows"], line["sure"], line["sure_wrong"]]
+        digits = len(error.partition(".")[2])
+        assert float(error) == pytest.approx(line["absolute_error"], abs=0.51 * 10**-digits)
