@@ -195,9 +195,9 @@ def _algorithm(
 
     p = edge_probability(problem.prior, 0.5).astype(np.float32)
     above = precedence(problem.prior.required, GAP)
-    above, p, penalty = jax.device_put((above, p, np.float32(sparsity)))
-    table = _rows(problem, chosen)
-    return BayesDAG(table, problem.prior.to_jax(), above, p, penalty, mechanism, settings)
+    above, p, cost = jax.device_put((above, p, np.float32(sparsity)))
+    table, prior = _rows(problem, chosen), problem.prior.to_jax()
+    return BayesDAG(table, prior, above, p, cost, mechanism, settings)
 
 
 def _rows(problem: Problem, chosen: Bool[np.ndarray, " N"]) -> bayesdag.Rows:

@@ -63,14 +63,13 @@ class ResidualMLP(eqx.Module):
         def draw(fan_in: int, *shape: int) -> np.ndarray:
             return (rng.uniform(-1, 1, (*copies, *shape)) / np.sqrt(fan_in)).astype(np.float32)
 
-        arrays = (
+        weights, biases, gains, offsets = (
             tuple(draw(inner, inner, outer) for inner, outer in shapes),
             tuple(draw(inner, outer) for inner, outer in shapes),
             tuple(np.ones((*copies, inner), np.float32) for inner, _ in shapes[1:]),
             tuple(np.zeros((*copies, inner), np.float32) for inner, _ in shapes[1:]),
         )
-        weights, biases, gains, offsets = jax.device_put(arrays)
-        return cls(weights, biases, gains, offsets, slope)
+        return cls(*jax.device_put((weights, biases, gains, offsets)), slope=slope)
 
     def __call__(self, x: Float[Array, "*batch d"]) -> Float[Array, "*batch k"]:
         """The outputs; copies must be mapped over."""

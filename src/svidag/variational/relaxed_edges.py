@@ -19,7 +19,7 @@ def draw_edges(
     Examples
     --------
     >>> import jax, jax.numpy as jnp
-    >>> draw_edges(jax.random.key(0), jnp.full((1, 1), 9.0), 0.2).tolist()
+    >>> draw_edges(jax.random.key(1), jnp.full((1, 1), 9.0), 0.2).tolist()
     [[1.0]]
     """
     noisy = logits + noise.logistic(key, logits.shape)
