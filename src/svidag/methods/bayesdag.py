@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -93,11 +94,11 @@ class BayesDAG(BayesDAGSettings, Method):
         from svidag.run.loop import Schedule
         from svidag.variational import bayesdag
 
-        N = problem.data.n_rows
+        N, settings = problem.data.n_rows, self.resolve(run.mechanism)
         everything = np.ones(N, dtype=bool)
         # A checkpoint of the training holds λ in its state.
-        sparsity = 0.0 if run.resumed(SAVED) is not None else self._choose(problem, run)
-        algorithm = _algorithm(problem, self, run.mechanism, everything, sparsity)
+        sparsity = 0.0 if run.resumed(SAVED) is not None else settings._choose(problem, run)
+        algorithm = _algorithm(problem, settings, run.mechanism, everything, sparsity)
         epochs = self.epochs or self.passes(N, self.iterations)
         schedule = Schedule(epochs, self.chunk)
         outcome = run_steps(algorithm, schedule, run, "training", SHOWN)
@@ -116,6 +117,13 @@ class BayesDAG(BayesDAGSettings, Method):
             tuple(_judge(details)),
             details,
         )
+
+    def resolve(self, mechanism: str) -> BayesDAG:
+        """The settings with what depends on the mechanism filled in."""
+        linear = mechanism == "linear"
+        usual = {"choice_iterations": 800 if linear else 400, "thinning": 5 if linear else 1}
+        missing = {k: v for k, v in usual.items() if getattr(self, k) is None}
+        return dataclasses.replace(self, **missing)
 
     def _choose(self, problem: Problem, run: Run) -> float:
         """λ: as set, 0 if beliefs are stated, or the largest that predicts held-out rows well."""
@@ -147,6 +155,7 @@ class BayesDAG(BayesDAGSettings, Method):
         from svidag.run import loop
         from svidag.variational.bayesdag import draw_graphs
 
+        assert self.choice_iterations is not None, "resolved before λ is chosen"
         algorithm = _algorithm(problem, self, run.mechanism, train, sparsity)
         epochs = self.passes(len(train), self.choice_iterations)
 

@@ -342,6 +342,7 @@ def draw_graphs(
 ) -> Drawn:
     """Let the chains go on, take a graph of each at times, and see how they predict other rows."""
     thinning = algorithm.settings.thinning
+    assert thinning is not None, "resolved before the algorithm is built"
 
     def draw(carried, key):
         state, total = carried

@@ -25,7 +25,9 @@ class BayesDAGSettings(Settings):
         (3.0, 10.0, 30.0, 100.0, 300.0), "Values of λ to choose from.", least=0
     )
     held_out: float = setting(0.2, "Share of rows held out to choose λ.", above=0, most=0.5)
-    choice_iterations: int = setting(800, "Minibatches for each λ to choose from.", least=1)
+    choice_iterations: int | None = setting(
+        None, "Minibatches for each λ; by default 800 for linear and 400 for mlp.", least=1
+    )
     edge_input: str = setting(
         "potentials",
         "What the network over edges sees of an order: its potentials, or its permutation.",
@@ -50,7 +52,11 @@ class BayesDAGSettings(Settings):
     learning_rate: float = setting(0.005, "Adam's rate of the network over edges.", above=0)
     draws: int = setting(2000, "Graphs drawn when training is over.", least=1)
     draw_batch: int = setting(500, "Rows of a minibatch while graphs are drawn.", least=1)
-    thinning: int = setting(5, "Steps of the chains between two draws.", least=1)
+    thinning: int | None = setting(
+        None,
+        "Steps of the chains between two draws; by default 5 for linear and 1 for mlp.",
+        least=1,
+    )
     chunk: int = setting(5, "Epochs between two reports.", least=1)
 
     def passes(self, rows: int, iterations: int) -> int:
