@@ -337,8 +337,8 @@ def test_an_unknown_data_set_is_an_error_on_standard_error():
 def test_the_demo_fits_reports_and_says_where(tmp_path):
     result = done("demo", "-o", tmp_path / "demo")
     assert "7466 cells" in result.output
-    assert "Mechanisms: linear." in result.output
+    assert "a mixture of 16 fits of 500 rows" in result.output
     assert "Verdict: be careful" in result.output
-    assert "Without `--mechanism linear`" in result.output
+    assert "By itself `svidag fit` lets the evidence decide" in " ".join(result.output.split())
     assert (tmp_path / "demo" / "report.html").exists()
     assert "report.html" in result.stdout.splitlines()[-1]

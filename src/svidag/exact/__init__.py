@@ -20,7 +20,7 @@ def posterior(
     kinds: Any = None,
     standardise: bool = True,
     graph_weights: str = "order",
-    coarsen: float | None = None,
+    coarsen: float | int | None = None,
     units: int = 200,
     seed: int = 0,
 ) -> Posterior:

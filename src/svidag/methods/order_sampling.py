@@ -26,6 +26,7 @@ from svidag.methods.search_diagnostics import MISSING_SHARE, SearchDiagnostics, 
 from svidag.posterior.diagnostics import Reason
 from svidag.problem import Problem
 from svidag.run.convergence import Agreement
+from svidag.run.progress import duration
 from svidag.run.settings import Settings, setting
 from svidag.run.status import Status
 from svidag.samplers.ladder import ladder
@@ -212,19 +213,6 @@ def sample_orders(
     status = _status(task, details, chains)
     reasons = (*judge_chains(details, status), *judge_search(details))
     return SamplingResult(graphs, status, reasons, details)
-
-
-def duration(seconds: float) -> str:
-    """A time in words.
-
-    Examples
-    --------
-    >>> duration(48.2), duration(200.0), duration(9000.0)
-    ('49 s', '4 min', '2.5 h')
-    """
-    if seconds < 100:
-        return f"{np.ceil(seconds):.0f} s"
-    return f"{np.ceil(seconds / 60):.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
 def thin_by_default(m: int) -> int:

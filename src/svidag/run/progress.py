@@ -185,7 +185,7 @@ def duration(seconds: float) -> str:
 
     Examples
     --------
-    >>> duration(40), duration(150), duration(3 * 3600)
+    >>> duration(40.0), duration(150.0), duration(10800.0)
     ('40 s', '2.5 min', '3.0 h')
     """
     if seconds < 100:
