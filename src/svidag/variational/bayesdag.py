@@ -113,7 +113,7 @@ class Rows(NamedTuple):
         return Rows(self.values[rows], self.observed[rows], weights * self.weights[rows])
 
 
-class Fitted(NamedTuple):
+class ChainScores(NamedTuple):
     """Of each chain: the log likelihood of a row, log p(A), and the number of arrows."""
 
     likelihood: Float[Array, " C"]
@@ -250,7 +250,7 @@ class BayesDAG(CompiledAlgorithm[BayesDAGState]):
         """What a chain's log posterior counts in the energy whose gradient moves it."""
         return 1.0 if self.settings.drift == "chain" else 1 / self.settings.chains
 
-    def _energy(self, fitted: Fitted) -> Float[Array, ""]:
+    def _energy(self, fitted: ChainScores) -> Float[Array, ""]:
         each = self.count * fitted.likelihood + fitted.log_prior
         return -each.sum() * self._share
 
@@ -262,7 +262,7 @@ class BayesDAG(CompiledAlgorithm[BayesDAGState]):
         sparsity: Float[Array, ""],
         rows: Rows,
         key: PRNGKeyArray,
-    ) -> Fitted:
+    ) -> ChainScores:
         """How well a fresh graph of each chain fits the rows."""
 
         def one(potentials, equations, log_noise, key):
@@ -275,7 +275,7 @@ class BayesDAG(CompiledAlgorithm[BayesDAGState]):
             return likelihood, beliefs - sparsity * A.sum(), A.sum()
 
         keys = noise.split(key, len(potentials))
-        return Fitted(*jax.vmap(one)(potentials, equations, guide.log_noise, keys))
+        return ChainScores(*jax.vmap(one)(potentials, equations, guide.log_noise, keys))
 
     def draw(
         self, key: PRNGKeyArray, potentials: Float[Array, " m"], edges: ResidualMLP
@@ -328,7 +328,7 @@ def log_densities(
     return jnp.where(rows.observed, each, 0.0).sum(axis=1)
 
 
-class Drawn(NamedTuple):
+class ChainDraws(NamedTuple):
     """Graphs by draws and chains, mean log likelihoods of other rows, steps not finite."""
 
     graphs: UInt8[Array, "S C m m"]
@@ -339,7 +339,7 @@ class Drawn(NamedTuple):
 @eqx.filter_jit(compiler_options=COMPILER)  # pyright: ignore[reportCallIssue]
 def draw_graphs(
     algorithm: BayesDAG, state: BayesDAGState, key: PRNGKeyArray, draws: int, other: Rows
-) -> Drawn:
+) -> ChainDraws:
     """Let the chains go on, take a graph of each at times, and see how they predict other rows."""
     thinning = algorithm.settings.thinning
     assert thinning is not None, "resolved before the algorithm is built"
@@ -362,7 +362,7 @@ def draw_graphs(
 
     start = state, jnp.zeros(len(other.values))
     (_, total), (graphs, left_out) = jax.lax.scan(draw, start, noise.split(key, draws))
-    return Drawn(graphs, total / draws, left_out.sum())
+    return ChainDraws(graphs, total / draws, left_out.sum())
 
 
 def _rule(settings: BayesDAGSettings) -> Any:
