@@ -37,6 +37,7 @@ from scipy.special import gammaln
 from threadpoolctl import ThreadpoolController
 
 from svidag.data import row_groups
+from svidag.kernels.ridge import add_row_products, summarise
 from svidag.mechanisms.local import tabulate_families
 from svidag.run import cores
 
@@ -195,7 +196,7 @@ def _fit_by_features(weights, inputs, targets, weight):
     """(q/2) log λ − ½ log|G + λI| and yᵀy − yᵀΦᵀ(G + λI)⁻¹Φy for every λ."""
     q = weights.shape[-2]
     gram = weight * joint_gram(weights, inputs, targets)
-    volume, projected = _summary(factorise(gram, q, np.ones(len(PRECISIONS))), q)
+    volume, projected = _summarise(gram, q, np.ones(len(PRECISIONS)))
     own = np.diagonal(gram, axis1=-2, axis2=-1)[..., None, q:]
     return volume, own - projected
 
@@ -224,16 +225,14 @@ def _fit_by_rows(weights, inputs, targets, weight):
 
     (N/2) log λ − ½ log|K + λI| and λ yᵀ(K + λI)⁻¹y.
     """
-    *sets, q, _ = weights.shape
     n, count = inputs.shape[-1], targets.shape[-2]
-    features = np.empty((*sets, q, n))
-    _fill(features, weights, inputs, targets[..., :0, :])
-    gram = np.zeros((*sets, n + count, n + count))
-    gram[..., :n, :n] = features.swapaxes(-1, -2) @ features
-    gram[..., n:, :n] = targets / np.sqrt(weight)
-    gram[..., n:, n:] = targets @ targets.swapaxes(-1, -2)
+    gram = np.zeros((len(weights), n + count, n + count))
+    add_row_products(weights, inputs, gram)
+    gram[:, n:, :n] = targets / np.sqrt(weight)
+    gram[:, :n, n:] = gram[:, n:, :n].swapaxes(1, 2)
+    gram[:, n:, n:] = targets @ targets.swapaxes(1, 2)
     gram *= weight
-    volume, projected = _summary(factorise(gram, n, 1 / np.array(PRECISIONS)), n)
+    volume, projected = _summarise(gram, n, 1 / np.array(PRECISIONS))
     return volume, np.array(PRECISIONS)[:, None] * projected
 
 
@@ -246,28 +245,12 @@ def _fill(joint, weights, inputs, targets):
     joint[..., q:, :] = targets
 
 
-def factorise(
-    gram: Float[np.ndarray, "*sets both both"], q: int, scale: Float[np.ndarray, " precisions"]
-) -> Float[np.ndarray, "*sets precisions both both"]:
-    """Cholesky factors of the whole with λ added to A, its leading q × q block, for every λ.
-
-    With b a row below A, the rows below the factor of A + λI are b (A + λI)^(−½), so that one
-    factorisation gives both. `scale` times what stands below A keeps the whole positive definite.
-    """
-    precisions = np.array(PRECISIONS)
-    whole = np.repeat(gram[..., None, :, :], len(precisions), axis=-3)
-    whole[..., q:, q:] *= scale[:, None, None]
-    at = np.arange(gram.shape[-1])
-    whole[..., at[:q], at[:q]] += precisions[:, None]
-    whole[..., at[q:], at[q:]] += 1.0
-    return np.linalg.cholesky(whole)
-
-
-def _summary(factors, q):
+def _summarise(gram, q, scale):
     """(q/2) log λ − ½ log|A + λI| and b(A + λI)⁻¹bᵀ for every λ."""
-    log_diagonal = np.log(np.diagonal(factors, axis1=-2, axis2=-1)[..., :q])
-    volume = q / 2 * np.log(PRECISIONS) - log_diagonal.sum(axis=-1)
-    return volume, (factors[..., q:, :q] ** 2).sum(axis=-1)
+    volume = np.empty((len(gram), len(PRECISIONS)))
+    projected = np.empty((*volume.shape, gram.shape[-1] - q))
+    summarise(gram, q, np.array(PRECISIONS), scale, volume, projected)
+    return volume, projected
 
 
 def named_directions(names: Sequence[str], units: int, seed: int) -> Float[np.ndarray, "m F"]:

@@ -26,7 +26,6 @@ from svidag.mechanisms.wide import (
     PRECISIONS,
     WideNetwork,
     by_parent_set,
-    factorise,
     joint_gram,
     on_all_cores,
 )
@@ -270,7 +269,10 @@ class Regressions:
         q, n = len(features), inputs.shape[1]
         n *= model.weight
         gram = model.weight * joint_gram(features, inputs, targets)
-        whole = factorise(gram, q, np.ones(len(PRECISIONS)))
+        # With b a row below the features' block A, the rows below the factor of A + λI are
+        # b (A + λI)^(−½).
+        added = np.where(np.arange(len(gram)) < q, np.array(PRECISIONS)[:, None], 1.0)
+        whole = np.linalg.cholesky(gram + added[:, :, None] * np.eye(len(gram)))
         factors, whitened = whole[:, :q, :q], whole[:, q:, :q]
         residual = np.diag(gram)[q:] - (whitened**2).sum(axis=2)
         log_root = np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(axis=1)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 FREE_ROWS = 30.0
 """A replica at the power τ is as flat as a posterior from N τ rows; with so few, orders move
 freely."""
@@ -30,9 +28,9 @@ def ladder(
     (1.0, 1)
     """
     if flattest is None:
-        flattest = 1.0 if rows <= FREE_ROWS else float(np.clip(FREE_ROWS / rows, 0.003, 0.2))
+        flattest = 1.0 if rows <= FREE_ROWS else max(FREE_ROWS / rows, 0.003)
     if levels is None:
         # The spread of log p(D | order) grows with √m; with this many levels, about a third of the
         # exchanges between neighbours are accepted.
-        levels = 1 + math.ceil(-math.log(flattest) * math.sqrt(max(m, FEW)) / 3)
+        levels = 1 + round(-math.log(flattest) * math.sqrt(max(m, FEW)) / 3)
     return float(flattest), levels
