@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import svidag
+from svidag.graph import is_dag, topological_order
 from svidag.mechanisms.linear import LinearGaussian
 from svidag.mechanisms.local import LocalScores
 from svidag.methods import order_sampling as method
@@ -22,7 +23,7 @@ from svidag.run.status import Status
 from svidag.samplers.order_chains import run_chains
 from svidag.scores import ParentSets, Shares, Weigher, compute_shares
 from svidag.scores.parent_sets import holds_all_sets, tabulate_all_sets
-from svidag.search.growth import measure_missing_share
+from svidag.search.growth import Half, Round, log_evidence, measure_missing_share
 from svidag.search.parent_set_tables import (
     chain_starts,
     grow_halves,
@@ -30,6 +31,7 @@ from svidag.search.parent_set_tables import (
     list_all_sets,
     search_outside_tables,
 )
+from svidag.search.sketch_checks import best_graph, check_neighbours, reverse_arrows, score_both
 
 
 def silent(*_):
@@ -262,7 +264,8 @@ def test_what_a_stand_in_does_not_see_of_many_parents_the_mechanism_is_asked(siz
     weight = grower.mechanism.weigh(np.array([node]), parents)
     sets = ParentSets.of(np.array([node]), parents, exact=weight, sketch=weight)
     room = np.arange(8)[None] < 6
-    joined, checked, share = grower._check_neighbours(sets, Shares(np.zeros(1), np.ones(1), room))
+    shares = Shares(np.zeros(1), np.ones(1), room)
+    joined, checked, share = check_neighbours(sets, shares, grower.mechanism, sketch)
     if size < 3:
         assert (len(joined), checked, share) == (1, 0, 0.0)
         return
@@ -289,3 +292,50 @@ def test_a_dense_network_is_sampled_as_it_is_summed():
     )
     error = (sampled.edge_probabilities() - summed.edge_probabilities()).abs().to_numpy()
     assert error.max() < 0.05
+
+
+def reversed_graphs(graph, found):
+    """The graph with each of its reversals, and the change of the log posterior."""
+    weigher = grown().grower.mechanism
+    for at in range(0, len(found.nodes), 2):
+        nodes = found.nodes[at : at + 2]
+        other = graph.copy()
+        other[:, nodes] = found.parents[at : at + 2].T
+        new, old = (weigher.weigh(nodes, G.T[nodes].astype(bool)).sum() for G in (other, graph))
+        yield nodes, other, new - old
+
+
+def test_arrows_are_reversed_in_graphs_without_cycles_and_the_best_reversal_is_told():
+    case = grown()
+    graph = best_graph(case.made.sets, case.halves[0].drawn[-1])
+    found = reverse_arrows(graph, case.grower.mechanism)
+    gains = []
+    for (i, j), other, gain in reversed_graphs(graph, found):
+        assert graph[i, j]
+        assert other[j, i]
+        assert is_dag(other)
+        gains.append(gain)
+    assert found.gain == pytest.approx(max(gains))
+    assert len(gains) > 3
+
+
+def test_a_half_that_ended_with_a_reversed_arrow_goes_on_from_a_better_order():
+    case = grown()
+    sketch = Weigher(BlindToMany(case.grower.mechanism.scores), case.problem.prior)
+    grower = dataclasses.replace(case.grower, sketch=sketch)
+    graph = best_graph(case.made.sets, case.halves[0].drawn[-1])
+    found = reverse_arrows(graph, grower.mechanism)
+    worse = min(reversed_graphs(graph, found), key=lambda each: each[2])
+    assert worse[2] < -10
+    nodes = np.arange(len(graph))
+    sets = ParentSets.of(nodes, worse[1].T.astype(bool))
+    sets = score_both(sets, grower.mechanism, sketch)
+    order = topological_order(worse[1])
+    last = Round(0, 1.0, 0, 0, 0.0)
+    half = Half(0, sets, order[None, None], order[None, None, :][:, :0], (last,))
+    assert grower.converged(half.rounds)
+    after = grower._check_reversals(half)
+    assert not grower.converged(after.rounds)
+    assert len(after.sets) > len(sets)
+    gained = log_evidence(after.sets, grower.prior, after.drawn[-1:])
+    assert gained > log_evidence(sets, grower.prior, order[None]) + 10

@@ -38,6 +38,13 @@ from svidag.scores import (
 from svidag.scores.parent_sets import build_tables
 from svidag.search.batched_search import search_in_batches
 from svidag.search.order_search import SearchResult, search_orders
+from svidag.search.sketch_checks import (
+    best_graph,
+    check_neighbours,
+    reverse_arrows,
+    score_both,
+    unscored,
+)
 
 COMPARABLE = 5.0
 """Nats within which two orders count as having comparable weight."""
@@ -45,9 +52,6 @@ COMPARABLE = 5.0
 SLOWDOWN = 3  # factor on the sweeps, if searches end with different weights
 MAX_SEARCH_WORK = 100_000  # sweeps times squared number of variables of a slower search
 SPARSE = 0.4  # density up to which graphs are sparse: 0 is one parent per node, 1 is three
-ADDITIONS_WITHIN = 2.0  # shares above exp(−2) are large where additions are checked
-REMOVALS_WITHIN = 4.0  # the same for removals, of which there are fewer
-MANY_PARENTS = 3  # parents from which the approximation is not trusted
 HALVES = 2
 TRIAL_CHAINS = 0  # distinguishes the random streams of trial chains from those of the final chains
 STREAMS_PER_HALF = 1000  # stream numbers reserved for the searches of one half
@@ -368,7 +372,10 @@ class Grower:
         )
         visited = np.concatenate([drawn, flatter], axis=1)
         sets, done = self.extend(half.sets, half.number, power, visited)
-        return Half(half.number, sets, drawn, flatter, (*half.rounds, done))
+        grown = Half(half.number, sets, drawn, flatter, (*half.rounds, done))
+        if self.sketch is not None and self.converged(grown.rounds):
+            return self._check_reversals(grown)
+        return grown
 
     def extend(
         self, sets: ParentSets, half: int, power: float, orders: Int[np.ndarray, "chains S m"]
@@ -397,35 +404,26 @@ class Grower:
         sets = replace(sets, expanded=expanded).joined(new)
         if self.sketch is not None and power == 1.0:
             shares = compute_shares(sets, drawn, least=self.settings.expand_within)
-            sets, checked, share = self._check_neighbours(sets, shares)
+            sets, checked, share = check_neighbours(sets, shares, self.mechanism, self.weigher)
             refined, worst = refined + checked, max(worst, share)
         return sets, Round(half, power, len(new), refined, max(worst, sketched))
 
-    def _check_neighbours(self, sets: ParentSets, shares: Shares) -> tuple[ParentSets, int, float]:
-        """Score by the mechanism what is one parent away from large sets with a large share.
-
-        With many parents, an approximation with few units may underrate a set by tens of nats.
-        Returns the collection, how many sets were scored, and their share, for the worst node.
-        """
-        size = np.bitwise_count(sets.packed).sum(axis=1)
-        rows = np.flatnonzero((shares.log_peak > -ADDITIONS_WITHIN) & (size >= MANY_PARENTS))
-        added = shares.room[rows] & ~sets.parents(rows)
-        fewer = np.flatnonzero((shares.log_peak > -REMOVALS_WITHIN) & (size >= MANY_PARENTS))
-        rows, changed = np.concatenate([rows, fewer]), np.concatenate([added, sets.parents(fewer)])
-        nodes, parents = sets.nodes[rows], sets.parents(rows)
-        source, flipped = np.nonzero(changed & self.prior.free.T[nodes])
-        near = parents[source]
-        near[np.arange(len(source)), flipped] ^= True
-        found = ParentSets.of(nodes[source], near)
-        known = sets.rows_of(found)
-        found = found.chosen(np.flatnonzero((known < 0) | np.isnan(sets.exact[known])))
-        exact = self.mechanism.weigh(found.nodes, found.parents())
-        sketch = self.weigher.weigh(found.nodes, found.parents())
-        best = np.full(sets.m, -np.inf)
-        np.maximum.at(best, nodes, sets.weights[rows])
-        share = np.bincount(found.nodes, np.exp(np.minimum(exact - best[found.nodes], 0)), sets.m)
-        found = replace(found, exact=exact, sketch=sketch)
-        return sets.joined(found), len(found), float(share.max())
+    def _check_reversals(self, half: Half) -> Half:
+        """Reverse arrows of the best graph by the mechanism; continue from there if that gains."""
+        drawn = half.drawn
+        best = drawn[log_evidence(half.sets, self.prior, drawn).argmax()]
+        found = reverse_arrows(best_graph(half.sets, best), self.mechanism)
+        new = ParentSets.of(found.nodes, found.parents)
+        new = score_both(unscored(new, half.sets), self.mechanism, self.weigher)
+        orders = half.orders.copy()
+        if found.gain > 0:
+            orders[:, -1] = found.order
+        last = half.rounds[-1]
+        better = found.gain > 0 or (found.gain > -self.settings.add_within and len(new) > 0)
+        share = max(last.share, float(np.exp(min(found.gain, 0.0))) if better else 0.0)
+        last = replace(last, added=last.added + len(new), share=share)
+        rounds = (*half.rounds[:-1], last)
+        return replace(half, sets=half.sets.joined(new), orders=orders, rounds=rounds)
 
     def add_nearby_orders(
         self, sets: ParentSets, orders: Int[np.ndarray, "S m"], rng: np.random.Generator
