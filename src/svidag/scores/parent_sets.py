@@ -257,10 +257,17 @@ class Weigher:
         return weights
 
     def weigh_changes(
-        self, nodes: Int[np.ndarray, " B"], parents: Bool[np.ndarray, "B m"]
+        self,
+        nodes: Int[np.ndarray, " B"],
+        parents: Bool[np.ndarray, "B m"],
+        among: Bool[np.ndarray, "B m"] | None = None,
     ) -> Float[np.ndarray, "B m"]:
-        """The change of w_j(S) when each variable is added or removed; −∞ for pairs not open."""
+        """The change of w_j(S) when each variable is added or removed.
+
+        −∞ for pairs that are not open, and for variables that are not `among` those asked for.
+        """
         free = self.prior.free.T[nodes]
+        free = free if among is None else free & among
         _, delta = self.scores.flips(nodes, parents, free)
         delta = delta + self.odds.T[nodes]
         return np.where(free, np.where(parents, -delta, delta), -np.inf)

@@ -81,12 +81,12 @@ def reverse_arrows(graph: UInt8[np.ndarray, "m m"], mechanism: Weigher) -> Rever
     Both nodes first lose their parents. Those of i are then chosen among its non-descendants, with
     j one of them, and after that those of j among its own: the proposal of Grzegorczyk and Husmeier
     (2008), with a local search in place of a draw. It starts from the parents of both nodes
-    together and takes the best single change while there is one. Arrows are reversed if i or j has
+    together and takes the best single change while there is one. Arrows are reversed if i and j have
     `MANY_PARENTS` or more.
     """
     prior = mechanism.prior
     many = graph.sum(axis=0) >= MANY_PARENTS
-    asked = graph.astype(bool) & (many[:, None] | many) & prior.free & prior.free.T
+    asked = graph.astype(bool) & many[:, None] & many & prior.free & prior.free.T
     causes, effects = np.nonzero(asked)
     R = np.arange(len(causes))
     orphaned = np.repeat(graph[None].astype(bool), len(R), axis=0)
@@ -122,8 +122,7 @@ def climb(
     parents = parents.copy()
     active = np.arange(len(nodes))
     while len(active):
-        change = mechanism.weigh_changes(nodes[active], parents[active])
-        change[~allowed[active]] = -np.inf
+        change = mechanism.weigh_changes(nodes[active], parents[active], allowed[active])
         best = change.argmax(axis=1)
         active, best = (part[change.max(axis=1) > 0] for part in (active, best))
         parents[active, best] ^= True
