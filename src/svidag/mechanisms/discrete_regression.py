@@ -29,6 +29,8 @@ from jaxtyping import Float, Int
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 from scipy.special import expit, gammaln, log_expit
 
+from svidag.kernels.categories import find_mode
+
 SLOPE_SD = float(np.sqrt(2.0) * np.pi / np.sqrt(3.0))
 """s, the standard deviation of slopes beforehand."""
 STEPS, PRECISION = 60, 1e-6
@@ -71,43 +73,12 @@ def fit_categories(x: Float[np.ndarray, "n d"], counts: Float[np.ndarray, "n K"]
     """
     size, U = counts.shape[1], contrasts(counts.shape[1])
     design = np.column_stack([np.ones(len(x)), x])
-    total, d = counts.sum(axis=1), design.shape[1]
     precision = 2.0 / SLOPE_SD**2
-
-    def derivatives(theta: np.ndarray, curved: bool) -> tuple[float, np.ndarray, np.ndarray]:
-        B = theta.reshape(size - 1, d)
-        logits = design @ B.T @ U.T
-        log_p = logits - _log_sum(logits)
-        value = float((counts * log_p).sum()) - 0.5 * precision * float(theta @ theta)
-        if not curved:
-            return value, theta, theta
-        p = np.exp(log_p)
-        slope = (U.T @ ((counts - total[:, None] * p).T @ design)).ravel() - precision * theta
-        return value, slope, _categorical_information(p, total, U, design, precision)
-
-    theta, information, value = _newton(np.zeros((size - 1) * d), derivatives)
+    theta = np.zeros((size - 1) * design.shape[1])
+    limits = (STEPS, PRECISION, HALVINGS)
+    information, value = find_mode(theta, design, counts.astype(float), U, precision, *limits)
     prior = 0.5 * len(theta) * np.log(precision / (2 * np.pi))
     return _laplace(theta, information, value + prior)
-
-
-def _log_sum(logits: Float[np.ndarray, "n K"]) -> Float[np.ndarray, "n 1"]:
-    top = logits.max(axis=1, keepdims=True)
-    return top + np.log(np.exp(logits - top).sum(axis=1, keepdims=True))
-
-
-def _categorical_information(p, total, U, design, precision) -> Float[np.ndarray, "D D"]:
-    """Σ_n n_n (Uᵀ (diag p − p pᵀ) U) ⊗ x xᵀ, and the precision of the prior."""
-    k, d = U.shape[1], design.shape[1]
-    projected = p @ U
-    H = np.empty((k, d, k, d))
-    for a in range(k):
-        for b in range(a + 1):
-            weight = total * (p @ (U[:, a] * U[:, b]) - projected[:, a] * projected[:, b])
-            H[a, :, b] = design.T @ (weight[:, None] * design)
-            H[b, :, a] = H[a, :, b].T
-    H = H.reshape(k * d, k * d)
-    H[np.diag_indices(k * d)] += precision
-    return H
 
 
 def fit_ordered(

@@ -81,8 +81,8 @@ def reverse_arrows(graph: UInt8[np.ndarray, "m m"], mechanism: Weigher) -> Rever
     Both nodes first lose their parents. Those of i are then chosen among its non-descendants, with
     j one of them, and after that those of j among its own: the proposal of Grzegorczyk and Husmeier
     (2008), with a local search in place of a draw. It starts from the parents of both nodes
-    together and takes the best single change while there is one. Arrows are reversed if i and j have
-    `MANY_PARENTS` or more.
+    together and takes the best single change while there is one. Arrows are reversed if i and j
+    have `MANY_PARENTS` or more.
     """
     prior = mechanism.prior
     many = graph.sum(axis=0) >= MANY_PARENTS
