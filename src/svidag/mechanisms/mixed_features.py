@@ -73,7 +73,9 @@ class MixedFeatures:
 
     def members(self, parents: Int[np.ndarray, " l"], *, full: bool) -> Int[np.ndarray, " F"]:
         """Places of the features of these columns: all of them, or the plain ones."""
-        wanted = np.isin(self.owner, parents)
+        chosen = np.zeros(self.data.m, dtype=bool)
+        chosen[parents] = True
+        wanted = chosen[self.owner]
         return np.flatnonzero(wanted if full else wanted & self.plain)
 
     def outputs(self, j: int) -> Int[np.ndarray, " k"]:

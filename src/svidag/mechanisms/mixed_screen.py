@@ -113,26 +113,29 @@ class ScreenedMixed:
     ) -> Float[np.ndarray, " l"]:
         """The same in one version.
 
-        With P the inverse of the products of features and β the coefficients, taking the block i
-        out leaves β_iᵀ (P_ii)⁻¹ β_i more.
+        With P the inverse of the products of features, β the coefficients and V what is left,
+        taking the block i out leaves V + β_iᵀ (P_ii)⁻¹ β_i, whose determinant is that of V times
+        |P_ii + β_i V⁻¹ β_iᵀ| / |P_ii|.
         """
         linear, features = self.mechanism.gaussian.linear, self.mechanism.features
         outputs = features.outputs(j)
         g = linear.group[outputs[0]]
         R = linear.scatter[g]
-        inverse = np.linalg.inv(R[np.ix_(members, members)])
-        across = R[np.ix_(members, outputs)]
+        inverse = np.linalg.inv(R[members[:, None], members])
+        across = R[members[:, None], outputs]
         beta = inverse @ across
-        left = R[np.ix_(outputs, outputs)] - across.T @ beta
-        size = np.linalg.slogdet(left)[1]
+        left = R[outputs[:, None], outputs] - across.T @ beta
+        more = beta @ np.linalg.solve(left, beta.T)
         owner = features.owner[members]
+        if len(members) == len(parents):
+            gained = np.log1p(more.diagonal() / inverse.diagonal())
+            return float(linear.rows[g]) * gained / _by_chance(len(outputs))
         ratios = np.empty(len(parents))
         for k, parent in enumerate(parents):
             at = np.flatnonzero(owner == parent)
-            own = beta[at]
-            more = left + own.T @ np.linalg.solve(inverse[np.ix_(at, at)], own)
-            ratio = float(linear.rows[g]) * (np.linalg.slogdet(more)[1] - size)
-            ratios[k] = ratio / _by_chance(own.size)
+            own = inverse[at[:, None], at]
+            gained = np.linalg.slogdet(own + more[at[:, None], at])[1] - np.linalg.slogdet(own)[1]
+            ratios[k] = float(linear.rows[g]) * gained / _by_chance(len(at) * len(outputs))
         return ratios
 
 
