@@ -13,7 +13,7 @@ from svidag.graph import members
 from svidag.mechanisms.discrete_regression import SLOPE_SD, fit_categories, fit_ordered
 from svidag.mechanisms.linear import LinearGaussian
 from svidag.mechanisms.mixed import MixedMechanism
-from svidag.mechanisms.mixed_screen import ScreenedMixed
+from svidag.mechanisms.mixed_screen import MOST_PARENTS, ScreenedMixed
 from svidag.mechanisms.order_averaged import OrderAveraged
 
 RNG = np.random.default_rng(3)
@@ -123,6 +123,27 @@ def test_screened_and_exact_posteriors_agree_and_find_the_chain():
     assert linked.loc["x", "stage"] < 0.1
     decided = found.decided(0.9)
     assert set(decided["direction"]) == {"open"}
+
+
+@pytest.mark.parametrize("node", [0, 11])
+def test_parents_that_explain_nothing_go_one_at_a_time(node):
+    """The updates of one regression against a new regression for every parent and step."""
+    rng = np.random.default_rng(2)
+    x = rng.standard_normal((200, 11)) @ rng.standard_normal((11, 11))
+    frame = pd.DataFrame(x, columns=[*"abcdefghijk"])
+    frame["z"] = x[:, 3] - x[:, 5] + 3 * rng.logistic(size=200) > 0
+    screened = ScreenedMixed(OrderAveraged(mechanism(frame)))
+    for size in range(1, 11):
+        parents = np.zeros(12, dtype=bool)
+        parents[rng.permutation(np.delete(np.arange(12), node))[:size]] = True
+        kept = parents.copy()
+        while kept.any():
+            members_ = np.flatnonzero(kept)
+            excess = screened._excess(node, members_)
+            if excess.min() >= 1.0 and len(members_) <= MOST_PARENTS:
+                break
+            kept[members_[excess.argmin()]] = False
+        assert screened.explaining(node, parents).tolist() == kept.tolist()
 
 
 def test_interventions_direct_columns_of_different_kinds():

@@ -9,7 +9,9 @@ from svidag.samplers.sgmcmc import MomentumState, langevin_step, momentum_start
 
 RATE = 3e-4**0.5
 MEAN, SD = np.array([1.0, -3.0, 0.0]), np.array([0.5, 1.0, 2.0])
-CHAINS = 2000
+CHAINS = 600
+
+pytestmark = pytest.mark.slow  # thousands of steps
 
 
 def sampled(noise_scale, gradient_noise, steps=6000, start=None):
@@ -38,13 +40,13 @@ def test_the_sampler_has_the_moments_of_a_gaussian():
     """Gradients as noisy as those of minibatches keep V, and with it the scaling G, steady."""
     x = sampled(1.0, gradient_noise=5.0)
     assert np.abs((x.mean(axis=0) - MEAN) / SD).max() < 4 / CHAINS**0.5
-    assert x.std(axis=0) == pytest.approx(SD, rel=0.1)
+    assert x.std(axis=0) == pytest.approx(SD, rel=0.15)
     correlation = np.corrcoef(x.T)[~np.eye(3, dtype=bool)]
     assert np.abs(correlation).max() < 4 / CHAINS**0.5
 
 
 def test_noise_scales_the_temperature():
-    assert sampled(0.5, gradient_noise=5.0).std(axis=0) == pytest.approx(0.5 * SD, rel=0.1)
+    assert sampled(0.5, gradient_noise=5.0).std(axis=0) == pytest.approx(0.5 * SD, rel=0.15)
 
 
 def test_exact_gradients_widen_the_distribution():

@@ -21,6 +21,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.stats import chi2
 
+from svidag.kernels.elimination import eliminate
 from svidag.mechanisms.local import tabulate_families
 from svidag.mechanisms.mixed import MixedMechanism
 from svidag.mechanisms.order_averaged import OrderAveraged
@@ -93,7 +94,15 @@ class ScreenedMixed:
 
     def explaining(self, j: int, parents: Bool[np.ndarray, " m"]) -> Bool[np.ndarray, " m"]:
         """T: the parents of j without those that explain nothing."""
-        kept = parents.copy()
+        kept, asked = parents.copy(), np.flatnonzero(parents)
+        features = self.mechanism.features
+        members, outputs = features.members(asked, full=True), features.outputs(j)
+        if len(members) == len(asked):  # one feature each
+            linear = self.mechanism.gaussian.linear
+            g = linear.group[outputs[0]]
+            least = _by_chance(len(outputs)) / float(linear.rows[g])
+            kept[asked] = eliminate(linear.scatter[g], members, outputs, least, MOST_PARENTS)
+            return kept
         while kept.any():
             members = np.flatnonzero(kept)
             excess = self._excess(j, members)
@@ -127,9 +136,6 @@ class ScreenedMixed:
         left = R[outputs[:, None], outputs] - across.T @ beta
         more = beta @ np.linalg.solve(left, beta.T)
         owner = features.owner[members]
-        if len(members) == len(parents):
-            gained = np.log1p(more.diagonal() / inverse.diagonal())
-            return float(linear.rows[g]) * gained / _by_chance(len(outputs))
         ratios = np.empty(len(parents))
         for k, parent in enumerate(parents):
             at = np.flatnonzero(owner == parent)
