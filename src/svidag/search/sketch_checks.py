@@ -17,20 +17,27 @@ from svidag.scores import ParentSets, Shares, Weigher
 ADDITIONS_WITHIN = 2.0  # shares above exp(−2) are large where additions are checked
 REMOVALS_WITHIN = 4.0  # the same for removals, of which there are fewer
 MANY_PARENTS = 3  # parents from which the approximation is not trusted
+NOT_IMPROBABLE = 12.0  # nats that an addition to fewer parents may lose by the approximation
 
 
 def check_neighbours(
     sets: ParentSets, shares: Shares, mechanism: Weigher, sketch: Weigher
 ) -> tuple[ParentSets, int, float]:
-    """Score by the mechanism what is one parent away from large sets with a large share.
+    """Score by the mechanism what is one parent away from sets with a large share.
 
-    Returns the collection, how many sets were scored, and their share, for the worst node.
+    Of large sets all neighbours are scored; of small ones the additions that the approximation does
+    not find quite improbable. Returns the collection, how many sets were scored, and their share,
+    for the worst node.
     """
     size = np.bitwise_count(sets.packed).sum(axis=1)
     rows = np.flatnonzero((shares.log_peak > -ADDITIONS_WITHIN) & (size >= MANY_PARENTS))
     added = shares.room[rows] & ~sets.parents(rows)
     fewer = np.flatnonzero((shares.log_peak > -REMOVALS_WITHIN) & (size >= MANY_PARENTS))
-    rows, changed = np.concatenate([rows, fewer]), np.concatenate([added, sets.parents(fewer)])
+    small = np.flatnonzero((shares.log_peak > -ADDITIONS_WITHIN) & (size < MANY_PARENTS))
+    open_to = shares.room[small] & ~sets.parents(small)
+    change = sketch.weigh_changes(sets.nodes[small], sets.parents(small), open_to)
+    rows = np.concatenate([rows, fewer, small])
+    changed = np.concatenate([added, sets.parents(fewer), change > -NOT_IMPROBABLE])
     nodes, parents = sets.nodes[rows], sets.parents(rows)
     source, flipped = np.nonzero(changed & mechanism.prior.free.T[nodes])
     near = parents[source]
