@@ -61,12 +61,11 @@ def differentiate(theta, design, counts, contrasts, precision, p, slope, curvatu
     curvature[:] = 0.0
     slope[:] = -precision * theta
     for t in range(n):
+        total = counts[t].sum()
         for a in range(k):
             gap = 0.0
             for level in range(size):
-                gap += counts[t, level] * contrasts[level, a]
-                for other in range(size):
-                    gap -= counts[t, other] * p[t, level] * contrasts[level, a]
+                gap += (counts[t, level] - total * p[t, level]) * contrasts[level, a]
             for i in range(d):
                 slope[a * d + i] += gap * design[t, i]
     for a in range(k):

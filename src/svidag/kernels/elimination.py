@@ -1,6 +1,6 @@
 """Backward elimination from a linear regression, one parent at a time.
 
-With twenty parents it takes 20 µs; a matrix inverse for every step takes 1 ms.
+With twenty parents it takes 40 µs; a matrix inverse for every step takes 7 ms.
 """
 
 from __future__ import annotations

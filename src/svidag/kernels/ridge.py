@@ -16,7 +16,7 @@ _compiled = numba.njit(nogil=True, cache=True, error_model="numpy")
 
 @no_type_check
 @_compiled
-def add_row_products(weights, inputs, grams):
+def write_row_products(weights, inputs, grams):
     """Write ΦᵀΦ into the leading block of each of `grams`.
 
     Φ = weights · inputs, of which the rows after the first `width` are cut off at zero; `width` is

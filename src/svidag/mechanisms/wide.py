@@ -37,7 +37,7 @@ from scipy.special import gammaln
 from threadpoolctl import ThreadpoolController
 
 from svidag.data import row_groups
-from svidag.kernels.ridge import add_row_products, summarise
+from svidag.kernels.ridge import summarise, write_row_products
 from svidag.mechanisms.local import tabulate_families
 from svidag.run import cores
 
@@ -227,7 +227,7 @@ def _fit_by_rows(weights, inputs, targets, weight):
     """
     n, count = inputs.shape[-1], targets.shape[-2]
     gram = np.zeros((len(weights), n + count, n + count))
-    add_row_products(weights, inputs, gram)
+    write_row_products(weights, inputs, gram)
     gram[:, n:, :n] = targets / np.sqrt(weight)
     gram[:, :n, n:] = gram[:, n:, :n].swapaxes(1, 2)
     gram[:, n:, n:] = targets @ targets.swapaxes(1, 2)
