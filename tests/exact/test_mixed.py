@@ -143,7 +143,8 @@ def test_parents_that_explain_nothing_go_one_at_a_time(node):
             if excess.min() >= 1.0 and len(members_) <= MOST_PARENTS:
                 break
             kept[members_[excess.argmin()]] = False
-        assert screened.explaining(node, parents).tolist() == kept.tolist()
+        found = screened.explaining(np.array([node]), parents[None])[0]
+        assert found.tolist() == kept.tolist()
 
 
 def test_interventions_direct_columns_of_different_kinds():

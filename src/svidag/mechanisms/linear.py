@@ -19,14 +19,15 @@ Everything is float64: differences of scores lose their meaning in float32.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, UInt8
 from scipy.special import gammaln
 
 from svidag.data import row_groups
-from svidag.mechanisms.graph_scores import score_graphs
-from svidag.mechanisms.local import LocalScores
+from svidag.kernels.gaussian_families import score_families
+from svidag.mechanisms.local import LocalScores, refuse_own_parents
 from svidag.mechanisms.subset_scores import score_subsets
 
 _BATCH_ELEMENTS = 4_000_000  # matrix entries factorised at once: 32 MB
@@ -108,25 +109,18 @@ class LinearGaussian(LocalScores):
     def family_scores(
         self, nodes: Int[np.ndarray, " B"], parents: Bool[np.ndarray, "B m"]
     ) -> Float[np.ndarray, " B"]:
-        """f_j(P) for each pair of a node j and a parent set P.
-
-        One factorisation of R over P and then j gives both determinants; sets of equal size are
-        factorised together.
-        """
-        scores = np.empty(len(nodes))
-        for part, size in self.batches(nodes, parents, 1):
-            scores[part] = self._equal_sizes(nodes[part], parents[part], size)
+        """f_j(P) for each pair of a node j and a parent set P."""
+        refuse_own_parents(nodes, parents)
+        scores, parents = np.empty(len(nodes)), np.ascontiguousarray(parents)
+        score_families(nodes, parents, self.scatter, self.group, *self._by_size, scores)
         return scores
 
-    def _equal_sizes(self, nodes, parents, size):
-        members = np.nonzero(parents)[1].reshape(len(nodes), size)
-        family = np.hstack([members, nodes[:, None]])
-        group = self.group[nodes]
-        matrices = self.scatter[group[:, None, None], family[:, :, None], family[:, None, :]]
-        factor = np.linalg.cholesky(matrices)
-        logs = 2 * np.log(np.diagonal(factor, axis1=1, axis2=2))
-        parents_only = logs[:, :-1].sum(axis=1)
-        return self.assemble(self.rows[group], size, parents_only, parents_only + logs[:, -1])
+    @cached_property
+    def _by_size(self) -> tuple[np.ndarray, np.ndarray]:
+        """What families of each size share: constants of f_j(P), and powers of what P leaves."""
+        sizes, n = np.arange(self.m + 1), self.rows[:, None]
+        power = 0.5 * (n + self.scale_weight - self.m + sizes + 1)
+        return self.assemble(n, sizes, 0.0, 0.0), power
 
     def flips(
         self,
@@ -147,9 +141,7 @@ class LinearGaussian(LocalScores):
 
     def batches(self, nodes, parents, width):
         """Pairs with parent sets of equal size, a bounded number of matrix entries at a time."""
-        own = parents[np.arange(len(nodes)), nodes]
-        if own.any():
-            raise ValueError(f"node {int(nodes[own][0])} is among its own parents")
+        refuse_own_parents(nodes, parents)
         sizes = parents.sum(axis=1)
         for size in np.unique(sizes):
             pairs = np.flatnonzero(sizes == size)
@@ -216,12 +208,11 @@ class LinearGaussian(LocalScores):
         >>> model.graph_scores(np.zeros((5, 3, 3), np.uint8)).shape
         (5, 3)
         """
-        sizes, n = np.arange(self.m + 1), self.rows[self.group][:, None]
-        power = 0.5 * (n + self.scale_weight - self.m + sizes + 1)
-        scores = np.empty(graphs.shape[:2])
-        constant = self.assemble(n, sizes, 0.0, 0.0)
-        score_graphs(graphs, self.scatter, self.group, constant, power, scores)
-        return scores
+        S, m, _ = graphs.shape
+        families = np.ascontiguousarray(graphs.swapaxes(1, 2)).reshape(S * m, m).astype(bool)
+        nodes, scores = np.tile(np.arange(m), S), np.empty(S * m)
+        score_families(nodes, families, self.scatter, self.group, *self._by_size, scores)
+        return scores.reshape(S, m)
 
     def score_tables(self) -> Float[np.ndarray, "m subsets"]:
         """f_j(S) for every node and every subset S, indexed by bit mask; −∞ where j ∈ S."""

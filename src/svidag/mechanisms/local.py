@@ -37,6 +37,13 @@ class SubsetScores(Protocol):
         ...
 
 
+def refuse_own_parents(nodes: Int[np.ndarray, " B"], parents: Bool[np.ndarray, "B m"]) -> None:
+    """Raise an error if a node is among its own parents."""
+    own = parents[np.arange(len(nodes)), nodes]
+    if own.any():
+        raise ValueError(f"node {int(nodes[own][0])} is among its own parents")
+
+
 def tabulate_families(
     family_scores: Callable[[np.ndarray, np.ndarray], np.ndarray], m: int
 ) -> Float[np.ndarray, "m subsets"]:
@@ -183,3 +190,30 @@ def unpack_families(
     packed = np.frombuffer(b"".join(keys), dtype=np.uint8).reshape(len(keys), -1)
     nodes = np.ascontiguousarray(packed[:, :2]).view("<u2").ravel().astype(np.int64)
     return nodes, np.unpackbits(packed[:, 2:], axis=1, count=m).astype(bool)
+
+
+def pack_sets(members: Bool[np.ndarray, "B m"]) -> list[int]:
+    """Sets as whole numbers of any length: bit i is set if i is a member.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> pack_sets(np.array([[True, False, True]]))
+    [5]
+    """
+    packed = np.packbits(members, axis=1, bitorder="little")
+    return [int.from_bytes(row.tobytes(), "little") for row in packed]
+
+
+def unpack_sets(sets: Sequence[int], m: int) -> Bool[np.ndarray, "B m"]:
+    """Whole numbers as rows of bits.
+
+    Examples
+    --------
+    >>> unpack_sets([5], 3).tolist()
+    [[True, False, True]]
+    """
+    width = -(-m // 8)
+    joined = b"".join(one.to_bytes(width, "little") for one in sets)
+    rows = np.frombuffer(joined, dtype=np.uint8).reshape(len(sets), width)
+    return np.unpackbits(rows, axis=1, count=m, bitorder="little").astype(bool)

@@ -28,6 +28,7 @@ from svidag.data import Dataset, Kind
 from svidag.mechanisms.discrete import configurations
 from svidag.mechanisms.discrete_regression import LaplaceFit, fit_categories, fit_ordered
 from svidag.mechanisms.linear import LinearGaussian
+from svidag.mechanisms.local import refuse_own_parents
 from svidag.mechanisms.mixed_features import MixedFeatures
 from svidag.mechanisms.wide import on_all_cores
 
@@ -89,14 +90,13 @@ class GaussianFeatures:
         self, nodes: Int[np.ndarray, " B"], inputs: Bool[np.ndarray, "B E"]
     ) -> Float[np.ndarray, " B"]:
         """Σ_t BGe of each output of the node given the inputs and the outputs before it."""
-        scores = np.zeros(len(nodes))
-        for j in np.unique(nodes):
-            pairs = np.flatnonzero(nodes == j)
-            given = inputs[pairs]
-            for output in self.features.outputs(int(j)):
-                scores[pairs] += self.linear.family_scores(np.full(len(pairs), output), given)
-                given = given.copy()
-                given[:, output] = True
+        first, count = self.features.first_output[nodes], self.features.output_count[nodes]
+        scores = self.linear.family_scores(first, inputs)
+        for t in range(1, count.max(initial=1)):
+            more = np.flatnonzero(count > t)
+            given = inputs[more]
+            given[np.arange(len(more))[:, None], first[more, None] + np.arange(t)] = True
+            scores[more] += self.linear.family_scores(first[more] + t, given)
         return scores
 
 
@@ -170,9 +170,7 @@ class MixedMechanism:
         self, nodes: Int[np.ndarray, " B"], parents: Bool[np.ndarray, "B m"]
     ) -> Float[np.ndarray, " B"]:
         """f_j(S) for each pair of a node j and a parent set S."""
-        own = parents[np.arange(len(nodes)), nodes]
-        if own.any():
-            raise ValueError(f"node {int(nodes[own][0])} is among its own parents")
+        refuse_own_parents(nodes, parents)
         scores = np.empty(len(nodes))
         discrete = self.data.discrete[nodes]
         gaussian = np.flatnonzero(~discrete)

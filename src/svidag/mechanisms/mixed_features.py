@@ -78,9 +78,19 @@ class MixedFeatures:
         wanted = chosen[self.owner]
         return np.flatnonzero(wanted if full else wanted & self.plain)
 
+    @cached_property
+    def first_output(self) -> Int[np.ndarray, " m"]:
+        """The first of the features that stand for each column where it is explained."""
+        return np.searchsorted(self.owner, np.arange(self.data.m))
+
+    @cached_property
+    def output_count(self) -> Int[np.ndarray, " m"]:
+        """How many features stand for each column where it is explained: one, or all contrasts."""
+        return np.bincount(self.owner[self.plain], minlength=self.data.m)
+
     def outputs(self, j: int) -> Int[np.ndarray, " k"]:
         """Features that stand for column j where it is explained: its score, or all contrasts."""
-        return self.members(np.array([j]), full=False)
+        return self.first_output[j] + np.arange(self.output_count[j])
 
     def count_scale(self, j: int) -> tuple[float, float]:
         """Mean and standard deviation of log(1 + x) of a count."""

@@ -21,7 +21,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.stats import chi2
 
-from svidag.kernels.elimination import eliminate
+from svidag.kernels.elimination import eliminate_families
 from svidag.mechanisms.local import tabulate_families
 from svidag.mechanisms.mixed import MixedMechanism
 from svidag.mechanisms.order_averaged import OrderAveraged
@@ -50,8 +50,8 @@ class ScreenedMixed:
     >>> x = rng.standard_normal((300, 2))
     >>> frame = pd.DataFrame({"x": x[:, 0], "y": x[:, 1], "b": x[:, 0] > rng.logistic(size=300)})
     >>> screened = ScreenedMixed(OrderAveraged(MixedMechanism(Dataset.from_any(frame))))
-    >>> screened.explaining(2, np.array([True, True, False])).tolist()
-    [True, False, False]
+    >>> screened.explaining(np.array([2]), np.array([[True, True, False]])).tolist()
+    [[True, False, False]]
     """
 
     averaged: OrderAveraged
@@ -73,11 +73,7 @@ class ScreenedMixed:
         kept, gaussian = parents.copy(), self.mechanism.gaussian
         discrete = self.mechanism.data.discrete
         regressed = discrete[nodes] | (parents & discrete).any(axis=1)
-
-        def work(b: int) -> None:
-            kept[b] = self.explaining(int(nodes[b]), parents[b])
-
-        on_all_cores(work, np.flatnonzero(regressed).tolist())
+        kept[regressed] = self.explaining(nodes[regressed], parents[regressed])
         scores = np.empty(len(nodes))
         scores[~regressed] = gaussian.family_scores(nodes[~regressed], parents[~regressed])
         scores[regressed] = self.averaged.family_scores(nodes[regressed], kept[regressed])
@@ -92,17 +88,30 @@ class ScreenedMixed:
         """f_j(S) for every node and every subset S, indexed by bit mask; −∞ where j ∈ S."""
         return tabulate_families(self.family_scores, self.m)
 
-    def explaining(self, j: int, parents: Bool[np.ndarray, " m"]) -> Bool[np.ndarray, " m"]:
-        """T: the parents of j without those that explain nothing."""
-        kept, asked = parents.copy(), np.flatnonzero(parents)
-        features = self.mechanism.features
-        members, outputs = features.members(asked, full=True), features.outputs(j)
-        if len(members) == len(asked):  # one feature each
-            linear = self.mechanism.gaussian.linear
-            g = linear.group[outputs[0]]
-            least = _by_chance(len(outputs)) / float(linear.rows[g])
-            kept[asked] = eliminate(linear.scatter[g], members, outputs, least, MOST_PARENTS)
-            return kept
+    def explaining(
+        self, nodes: Int[np.ndarray, " B"], parents: Bool[np.ndarray, "B m"]
+    ) -> Bool[np.ndarray, "B m"]:
+        """T of every family: the parents of j without those that explain nothing."""
+        features, linear = self.mechanism.features, self.mechanism.gaussian.linear
+        kept, first, count = parents.copy(), features.first_output, features.output_count
+        several = np.bincount(features.owner) > 1
+        simple = np.flatnonzero(~(parents & several).any(axis=1))  # one feature for each parent
+        by_chance = np.array([_by_chance(int(k)) for k in count])[nodes[simple]]
+        least = by_chance / linear.rows[linear.group[first[nodes[simple]]]]
+        found = np.empty((len(simple), self.m), dtype=bool)
+        families = parents[simple], nodes[simple], first, count, least, MOST_PARENTS, found
+        eliminate_families(linear.scatter, linear.group, *families)
+        kept[simple] = found
+
+        def work(b: int) -> None:
+            kept[b] = self._explaining(int(nodes[b]), parents[b])
+
+        others = np.flatnonzero((parents & several).any(axis=1))
+        on_all_cores(work, others.tolist())
+        return kept
+
+    def _explaining(self, j: int, parents: Bool[np.ndarray, " m"]) -> Bool[np.ndarray, " m"]:
+        kept = parents.copy()
         while kept.any():
             members = np.flatnonzero(kept)
             excess = self._excess(j, members)

@@ -20,6 +20,7 @@ Where variables were set from outside, f_j is over the rows in which j was not.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -28,7 +29,12 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from svidag.data import row_groups
-from svidag.mechanisms.local import tabulate_families
+from svidag.mechanisms.local import (
+    pack_sets,
+    refuse_own_parents,
+    tabulate_families,
+    unpack_sets,
+)
 from svidag.mechanisms.mixed import MixedMechanism
 
 
@@ -52,19 +58,28 @@ class JointEvidence:
             {part for whole in sets if whole not in self._known for part in self._unknown(whole)},
             key=lambda part: (part.bit_count(), part),
         )
-        m = self.mechanism.m
-        families = [(j, part) for part in missing for j in range(m) if part >> j & 1]
-        if families:
-            nodes = np.array([j for j, _ in families])
-            members = np.array([[part >> i & 1 for i in range(m)] for _, part in families], bool)
-            members[np.arange(len(nodes)), nodes] = False
-            scores = iter(self.mechanism.family_scores(nodes, members).tolist())
-            for part in missing:
-                terms = [
-                    self._known[part & ~(1 << j)] + next(scores) for j in range(m) if part >> j & 1
-                ]
-                self._known[part] = float(np.logaddexp.reduce(terms) - np.log(len(terms)))
+        last = [self._last(part) for part in missing]
+        given = [part & ~(1 << j) for part, nodes in zip(missing, last, strict=True) for j in nodes]
+        if given:
+            nodes = np.array([j for nodes in last for j in nodes])
+            parents = unpack_sets(given, self.mechanism.m)
+            scores = self.mechanism.family_scores(nodes, parents).tolist()
+            at = 0
+            for part, nodes in zip(missing, last, strict=True):
+                end = at + len(nodes)
+                terms = [self._known[given[k]] + scores[k] for k in range(at, end)]
+                self._known[part] = _log_mean(terms)
+                at = end
         return [self._known[whole] for whole in sets]
+
+    def _last(self, part: int) -> list[int]:
+        """Who may come last: anyone; among Gaussian variables, whose order is all the same, one."""
+        members = [j for j in range(part.bit_length()) if part >> j & 1]
+        return members if part & self._discrete else members[:1]
+
+    @cached_property
+    def _discrete(self) -> int:
+        return pack_sets(self.mechanism.data.discrete[None])[0]
 
     def _unknown(self, whole: int) -> Iterable[int]:
         """Subsets that are not known yet, the set itself among them."""
@@ -108,14 +123,12 @@ class OrderAveraged:
         self, nodes: Int[np.ndarray, " B"], parents: Bool[np.ndarray, "B m"]
     ) -> Float[np.ndarray, " B"]:
         """f_j(S) for each pair of a node j and a parent set S."""
-        own = parents[np.arange(len(nodes)), nodes]
-        if own.any():
-            raise ValueError(f"node {int(nodes[own][0])} is among its own parents")
+        refuse_own_parents(nodes, parents)
         joints, group = self._joints
         scores = np.empty(len(nodes))
         for g, joint in enumerate(joints):
             pairs = np.flatnonzero(group[nodes] == g)
-            without = _masks(parents[pairs])
+            without = pack_sets(parents[pairs])
             whole = [mask | 1 << int(j) for mask, j in zip(without, nodes[pairs], strict=True)]
             found = joint.of([*whole, *without])
             scores[pairs] = np.subtract(found[: len(pairs)], found[len(pairs) :])
@@ -132,7 +145,7 @@ class OrderAveraged:
         return [JointEvidence(self.mechanism.of_rows(mask)) for mask in masks.T], group
 
 
-def _masks(members: Bool[np.ndarray, "B m"]) -> list[int]:
-    """Sets as bit masks of any length."""
-    packed = np.packbits(members, axis=1, bitorder="little")
-    return [int.from_bytes(row.tobytes(), "little") for row in packed]
+def _log_mean(terms: list[float]) -> float:
+    """log of the mean of e^t."""
+    highest = max(terms)
+    return highest + math.log(sum(math.exp(term - highest) for term in terms) / len(terms))

@@ -38,7 +38,7 @@ from threadpoolctl import ThreadpoolController
 
 from svidag.data import row_groups
 from svidag.kernels.ridge import summarise, write_row_products
-from svidag.mechanisms.local import tabulate_families
+from svidag.mechanisms.local import refuse_own_parents, tabulate_families
 from svidag.run import cores
 
 PRECISIONS = (0.25, 1.0, 4.0)
@@ -123,9 +123,7 @@ class WideNetwork:
 
         A parent set is factorised once for all nodes that ask for it and share its rows.
         """
-        if parents[np.arange(len(nodes)), nodes].any():
-            bad = int(nodes[parents[np.arange(len(nodes)), nodes]][0])
-            raise ValueError(f"node {bad} is among its own parents")
+        refuse_own_parents(nodes, parents)
         scores = np.empty(len(nodes))
 
         def work(asked: Int[np.ndarray, "sets targets"]) -> None:

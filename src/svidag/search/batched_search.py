@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from svidag.mechanisms.local import unpack_sets
 from svidag.prior import EdgePrior
 from svidag.search.order_search import SearchResult
 
@@ -71,7 +72,7 @@ class BatchedScores:
         if not unknown:
             return
         nodes = np.array([node for node, _ in unknown])
-        weights = self.weigh[level](nodes, unpack([parents for _, parents in unknown], self.m))
+        weights = self.weigh[level](nodes, unpack_sets([parents for _, parents in unknown], self.m))
         self.known[level].update(zip(unknown, weights.tolist(), strict=True))
         if level == 1:
             for node, parents in unknown:
@@ -96,20 +97,6 @@ class BatchedScores:
             for level, families in enumerate(wanted):
                 self.score(level, families)
         return results
-
-
-def unpack(sets: Sequence[int], m: int) -> Bool[np.ndarray, "B m"]:
-    """Whole numbers as rows of bits.
-
-    Examples
-    --------
-    >>> unpack([5], 3).tolist()
-    [[True, False, True]]
-    """
-    width = -(-m // 8)
-    joined = b"".join(one.to_bytes(width, "little") for one in sets)
-    rows = np.frombuffer(joined, dtype=np.uint8).reshape(len(sets), width)
-    return np.unpackbits(rows, axis=1, count=m, bitorder="little").astype(bool)
 
 
 def members(one: int) -> list[int]:
@@ -343,7 +330,7 @@ def search_in_batches(
                 np.array(order),
                 float(top + 0.5 * absent.sum()),
                 np.array([j for j, _ in listed]),
-                unpack([parents for _, parents in listed], m),
+                unpack_sets([parents for _, parents in listed], m),
                 np.array([exactly.get(family, np.nan) for family in listed]),
                 sum(parents.bit_count() for parents, _ in search.best.values()) / m,
             )
