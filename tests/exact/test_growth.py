@@ -171,14 +171,13 @@ def test_a_true_parent_taken_out_by_hand_is_noticed_and_not_trusted(which):
     assert case.error(repaired.edges.mean(axis=0)) <= 0.05
 
 
-def fitted(monkeypatch, which, searches, deadline=None):
+def fitted(monkeypatch, which, searches=OrderMCMC.fresh_searches, deadline=None):
     """A fit that begins with a true parent taken out."""
     case = grown()
     cut = case.without(*case.strong[which])
     monkeypatch.setattr(method, "_tabulate", lambda task, grower: cut)
-    monkeypatch.setattr(method, "MAX_FRESH_SEARCHES", searches)
-    usual = OrderMCMC()
-    found = method.sample_orders(case.problem, case.run(deadline), case.mechanism, usual, usual)
+    own = OrderMCMC(fresh_searches=searches)
+    found = method.sample_orders(case.problem, case.run(deadline), case.mechanism, own, own)
     return found, case.error(found.graphs.edge_probabilities()), case.judged(found.reasons)
 
 
@@ -190,7 +189,7 @@ def test_a_fit_that_may_not_repair_says_so(monkeypatch):
 
 
 def test_a_fit_that_may_repair_does(monkeypatch):
-    found, error, level = fitted(monkeypatch, 0, searches=method.MAX_FRESH_SEARCHES)
+    found, error, level = fitted(monkeypatch, 0)
     assert error <= 0.05
     assert found.status is Status.CONVERGED
     assert found.details.searched_again > 1
@@ -220,9 +219,7 @@ def test_a_repair_that_nobody_could_check_is_not_trusted(monkeypatch):
 
     monkeypatch.setattr(method, "run_chains", counted)
     monkeypatch.setattr(method, "search_outside_tables", search)
-    found, error, level = fitted(
-        monkeypatch, 0, searches=method.MAX_FRESH_SEARCHES, deadline=Passing()
-    )
+    found, error, level = fitted(monkeypatch, 0, deadline=Passing())
     assert case.begun == 2
     assert error <= 0.05  # it went well, but that is luck
     assert found.status is Status.TIME

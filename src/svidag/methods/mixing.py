@@ -92,18 +92,30 @@ class FitBatch:
         """The posterior of each planned fit, by its number; fewer if the time limit was reached."""
         together = max(1, min(self.fits_at_once, len(planned)))
 
-        def work(number: int, alive: Callable[..., None]) -> Posterior:
+        def task(number: int) -> FitTask:
             waves = math.ceil((len(planned) - number) / together)
-            return self.fit_one(planned[number], alive, self.deadline.share(waves))
+            return self.task(planned[number], self.deadline.share(waves).minutes)
 
         return run_side_by_side(
-            work,
+            task,
             len(planned),
             workers=together,
             done=done,
             finished=keep,
             report=lambda count: self.report(stage, count, len(planned)),
             enough=self.deadline.passed,
+        )
+
+    def task(self, planned: PlannedFit, minutes: float | None) -> FitTask:
+        """One planned fit as work for another process."""
+        return FitTask(
+            planned.problem(self.problem),
+            self.method,
+            planned.specification,
+            self.graph_weights,
+            self.coarsen,
+            planned.seed,
+            minutes,
         )
 
     def fit_table(
@@ -128,21 +140,32 @@ class FitBatch:
             identity=identity,
         )
 
-    def fit_one(
-        self, planned: PlannedFit, alive: Callable[..., None], deadline: Deadline
-    ) -> Posterior:
-        """The posterior of one planned fit, without its table and traces."""
+
+@dataclass(frozen=True, eq=False)
+class FitTask:
+    """One fit of a batch with all that it needs."""
+
+    problem: Problem
+    method: Method
+    specification: Specification
+    graph_weights: str
+    coarsen: float | None
+    seed: int
+    minutes: float | None
+
+    def __call__(self, alive: Callable[..., None]) -> Posterior:
+        """The posterior without its table and traces."""
         found = fit_problem(
-            planned.problem(self.problem),
+            self.problem,
             self.method,
-            mechanism=planned.specification.mechanism,
+            mechanism=self.specification.mechanism,
             graph_weights=self.graph_weights,
             coarsen=self.coarsen,
-            seed=planned.seed,
+            seed=self.seed,
             report=alive,
-            deadline=deadline,
+            deadline=Deadline(self.minutes),
         )
-        return slimmed(found, planned.seed, on_scale=planned.specification.margins == RAW)
+        return slimmed(found, self.seed, on_scale=self.specification.margins == RAW)
 
 
 def slimmed(posterior: Posterior, seed: int, *, on_scale: bool = True) -> Posterior:

@@ -67,9 +67,6 @@ MEAN_ERROR_SHARE = 0.04
 """Expected mean error of edge probabilities at which chains may end, as a share of `agreement`.
 Four chains tell their own error only up to a factor of two or three."""
 
-MAX_FRESH_SEARCHES = 2
-"""Searches after the chains at most; where one finds new parent sets, chains run again."""
-
 MAX_LOOKUPS = 1.2e8
 """Look-ups of all chains together at most; one that must be summed counts as three."""
 
@@ -82,6 +79,10 @@ NETWORK_EXPAND_WITHIN = 4.0
 FLEXIBLE_SWEEPS = (16, 0)
 """`mechanism_sweeps` of flexible mechanisms: their noise may tell directions, which the Gaussian
 model of the first searches cannot."""
+
+MIXED_SWEEPS = (2, 0)
+"""`mechanism_sweeps` of mixed mechanisms, whose form directs nothing: orders that are good by the
+Gaussian model of the first searches are nearly as good by them."""
 
 SKETCH_ERROR = 150.0
 """The error of a sketch grows with the rows: the first trial chains run at the power this / N."""
@@ -150,6 +151,12 @@ class SearchSettings(Settings):
         above=0,
         most=1,
     )
+    fresh_searches: int = setting(
+        GrowthSettings.fresh_searches,
+        "Searches after the chains at most; where the first finds new parent sets, chains run "
+        "again before the next.",
+        least=1,
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,13 +200,13 @@ def sample_orders(
     unfinished = run.resumed("chains")
     chains = _run_chains(task, tables, None if unfinished is None else unfinished["chains"])
     checked = False  # whether a search has followed the last run of the chains
-    while tables.fresh_searches < MAX_FRESH_SEARCHES and not run.deadline.passed():
+    while tables.fresh_searches < growth.fresh_searches and not run.deadline.passed():
         ended = tables.growth_ended
         tables, grown = search_outside_tables(grower, tables, chains, run.report)
         checked = True
         if not ended:
             break  # growth was cut short before, and would be again
-        if grown is not None and tables.fresh_searches < MAX_FRESH_SEARCHES:
+        if grown is not None and tables.fresh_searches < growth.fresh_searches:
             tables, checked = grown, False
             task.keep("tables", tables=tables)
             chains = _run_chains(task, tables, None)
@@ -251,7 +258,8 @@ def _growth(
     if mechanism.sketch is not None:
         growth = dataclasses.replace(growth, powers=_powers(rows))
     elif mechanism.screened:
-        growth = dataclasses.replace(growth, powers=_powers(rows), mechanism_sweeps=FLEXIBLE_SWEEPS)
+        sweeps = MIXED_SWEEPS if mechanism.name == "mixed" else FLEXIBLE_SWEEPS
+        growth = dataclasses.replace(growth, powers=_powers(rows), mechanism_sweeps=sweeps)
     elif mechanism.name == "discrete":
         growth = dataclasses.replace(growth, mechanism_sweeps=FLEXIBLE_SWEEPS)
     elif mechanism.name != "linear":

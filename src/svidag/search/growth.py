@@ -109,6 +109,8 @@ class GrowthSettings:
         Nearby orders that are considered for each order that was drawn.
     rounds
         How many rounds at the power 1 there may be.
+    fresh_searches
+        How many searches may follow the chains.
     trial
         The chains that draw orders in each round.
     """
@@ -131,6 +133,7 @@ class GrowthSettings:
     flatter: float = 0.3
     nearby: int = 1
     rounds: int = 10
+    fresh_searches: int = 2
     trial: Schedule = field(
         default_factory=lambda: Schedule(
             chains=2, burn_in=10, orders=15, thin=4, stopping_rule=Agreement(tolerance=0.0)
