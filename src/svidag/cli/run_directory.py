@@ -35,20 +35,20 @@ class Request:
     knowledge: str | None = None
     interventions: str | None = None
     environments: str | None = None
+    groups: str | None = None
     drop: tuple[str, ...] = ()
+    kinds: dict[str, str] | None = None
     transform: str | dict[str, str] | None = None
     missing: str = "error"
-    kinds: dict[str, str] | None = None
     method: str = "order-mcmc"
     mechanism: str = "auto"
     standardise: bool = True
     graph_weights: str = "order"
     coarsen: float | None = None
-    seed: int = 0
-    groups: str | None = None
     bags: int | str | None = "auto"
     bag_rows: int | None = None
     minutes: float | None = None
+    seed: int = 0
     settings: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     def dataset(self) -> Dataset:
@@ -105,21 +105,21 @@ class Request:
         table, groups, contexts = self._table()
         return svidag.fit(
             table,
-            prior=self.prior(),
             method=find_method(self.method).with_values(self.settings),
             mechanism=self.mechanism,
+            prior=self.prior(),
+            environments=contexts,
+            groups=groups,
             missing=self.missing,
             standardise=self.standardise,
             graph_weights=self.graph_weights,
             coarsen=self.coarsen,
-            groups=groups,
-            environments=contexts,
             bags=self.bags,
             bag_rows=self.bag_rows,
+            minutes=self.minutes,
             seed=self.seed,
             progress=progress,
             checkpoint=checkpoint,
-            minutes=self.minutes,
         )
 
 

@@ -45,13 +45,13 @@ def fit(
     prior: Prior | None = None,
     interventions: Any = None,
     environments: Any = None,
+    groups: Any = None,
     kinds: Any = None,
     transforms: Any = None,
     missing: str = "error",
     standardise: bool = True,
     graph_weights: str = "order",
     coarsen: float | int | None = None,
-    groups: Any = None,
     bags: int | str | None = "auto",
     bag_rows: int | None = None,
     minutes: float | int | None = None,
@@ -74,22 +74,26 @@ def fit(
         Gaussian noise), ``"flexible"`` (linear or curved, with noise of any shape that may grow
         with the causes), or a method's own. ``"auto"`` is what the method declares as its default;
         ``"order-mcmc"`` decides between these three by evidence, and the diagnostics
-        say what it chose and by how much. For tables with discrete columns ``"auto"`` is
-        ``"discrete"`` (tables of probabilities, BDeu).
+        say what it chose and by how much. For tables of discrete columns ``"auto"`` is
+        ``"discrete"`` (tables of probabilities, BDeu), and ``"mixed"`` (a regression for each kind)
+        where only some columns are discrete.
     prior
         Beliefs and hard knowledge; by default one expected parent per variable.
     interventions
         Boolean frame or array [N, m] of entries set from outside, or the name of the column that
         names each row's target. Such an entry is no evidence about its own causes.
+    environments
+        The column, or columns, of batch, laboratory or experiment, or a label for each row. They
+        are no variables and have no causes; any mechanism may change with them: its mean, its
+        scale, its slopes. `Posterior.changes` says which do.
+    groups
+        A column that names families, batches of a panel or other rows that belong together, or a
+        label for each row. It is not a variable; resamples take whole groups.
     kinds
         What columns are where their dtype and values do not say it: ``{"stage": "ordinal"}``, with
         ``"continuous"``, ``"binary"``, ``"categorical"``, ``"ordinal"`` or ``"count"``; the levels
         of an ordinal column in their order, ``{"stage": ["low", "high"]}``; or one kind for every
         column.
-    environments
-        The column, or columns, of batch, laboratory or experiment, or a label for each row. They
-        are no variables and have no causes; any mechanism may change with them: its mean, its
-        scale, its slopes. `Posterior.changes` says which do.
     transforms
         ``"log"`` or ``"rank-gaussian"`` for every column before the fit, or for some of them by
         name: ``{"CRP": "log"}``. Effects are then in the units of the transformed column.
@@ -108,9 +112,6 @@ def fit(
         α: the likelihood counts to the power α/(α + N), so that beyond about α rows more rows do
         not make the posterior surer. For models that hold only roughly; by default rows count
         fully.
-    groups
-        A column that names families, batches of a panel or other rows that belong together, or a
-        label for each row. It is not a variable; resamples take whole groups.
     bags
         A number of fits: each is of a resampled table under its own specification (raw or
         rank-Gaussian margins, and the mechanisms in turn where the mechanism is left open), and the
@@ -155,6 +156,7 @@ def fit(
     chosen = check(
         method=method,
         mechanism=mechanism,
+        missing=missing,
         standardise=standardise,
         graph_weights=graph_weights,
         coarsen=coarsen,
@@ -163,7 +165,6 @@ def fit(
         minutes=minutes,
         workers=workers,
         seed=seed,
-        missing=missing,
     )
     fits = check_bags(bags, bag_rows, chosen, mechanism)
     data, contexts = split_environments(data, environments, interventions)
@@ -247,6 +248,7 @@ def check(
     *,
     method: str | Method = "order-mcmc",
     mechanism: str = "auto",
+    missing: str = "error",
     standardise: bool = True,
     graph_weights: str = "order",
     coarsen: float | int | None = None,
@@ -255,7 +257,6 @@ def check(
     minutes: float | int | None = None,
     workers: int | None = None,
     seed: int = 0,
-    missing: str = "error",
 ) -> Method:
     """The method, or an error that says what `fit` would refuse in these arguments.
 
