@@ -52,7 +52,7 @@ class ProblemWithTables:
         self.posterior = svidag.exact.posterior(example.data)
         self.exact = self.posterior.edge_probabilities().to_numpy()
         self.strong = np.argwhere(example.truth.astype(bool) & (self.exact > 0.95)).tolist()
-        self.problem = Problem.build(example.data, prior=None, interventions=None, standardise=True)
+        self.problem = Problem.build(example.data, prior=None, standardise=True)
         data, usual = self.problem.data, OrderMCMC()
         model = LinearGaussian.from_values(data.values, data.intervened)
         self.mechanism = Integrated("linear", model, None)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from numbers import Integral
 from typing import Any
 
@@ -15,7 +14,7 @@ from svidag.data.environments import split_environments
 from svidag.data.imputation import complete_rows
 from svidag.data.resampling import split_groups
 from svidag.methods.bagging import MixtureCheckpoint, check_bags, fit_automatically, fit_bags
-from svidag.methods.base import Method, Support
+from svidag.methods.base import Method
 from svidag.methods.column_kinds import DISCRETE, suit
 from svidag.methods.imputing import fit_imputed, tables_needed
 from svidag.methods.mixing import FitBatch
@@ -23,7 +22,7 @@ from svidag.methods.registry import METHODS, find_method
 from svidag.posterior import Posterior
 from svidag.posterior.diagnostics import Level
 from svidag.prior import Prior
-from svidag.problem import Problem, checkpoint_path
+from svidag.problem import Problem
 from svidag.run import cores
 from svidag.run.checkpoint import Checkpoint, resumable
 from svidag.run.deadline import Deadline
@@ -175,7 +174,7 @@ def fit(
     notes: tuple[Finding, ...] = ()
     if missing == "drop":
         table, labels, contexts, notes = complete_rows(table, labels, contexts)
-    can = _others(lambda support: set(table.kinds) <= set(support.kinds))
+    can = _able(lambda support: set(table.kinds) <= set(support.kinds))
     mechanism, table = suit(chosen, mechanism, table, can)
     if fits == "auto" and mechanism == DISCRETE:
         fits = None
@@ -186,7 +185,6 @@ def fit(
         problem = Problem.build(
             table,
             prior=prior,
-            interventions=None,
             standardise=standardise,
             tables=completed,
             seed=seed,
@@ -200,12 +198,12 @@ def fit(
             graph_weights=graph_weights,
             seed=seed,
             **({} if coarsen is None else {"coarsen": float(coarsen)}),
-            **({} if fits is None else _resampled(fits, bag_rows, labels)),
+            **({} if fits is None else {"bags": fits, "bag_rows": bag_rows, "groups": labels}),
             **({} if problem.missing is None else {"missing": missing}),
-            **({} if contexts is None else {"environments": _digest(contexts.labels)}),
+            **({} if contexts is None else {"environments": contexts.labels}),
             **chosen.identity(),
         )
-        state_file = Checkpoint(checkpoint_path(checkpoint), identity)
+        state_file = Checkpoint(checkpoint, identity)
         with resumable(state_file), cores.at_most(workers):
             batch = FitBatch(
                 problem,
@@ -233,12 +231,11 @@ def _fit(
 ) -> Posterior:
     """One fit, a mixture, or whichever the table asks for; from where an earlier call ended."""
     saved = state_file.load()
-    if batch.problem.missing is not None:
-        done = MixtureCheckpoint.load(state_file, saved)
-        return fit_imputed(batch, mechanism, fits, bag_rows, done, saved, identity)
-    if fits is None:
+    if fits is None and batch.problem.missing is None:
         return batch.fit_table(mechanism, state_file, saved, identity)
     done = MixtureCheckpoint.load(state_file, saved)
+    if batch.problem.missing is not None:
+        return fit_imputed(batch, mechanism, fits, bag_rows, done, saved, identity)
     if fits == "auto":
         return fit_automatically(batch, mechanism, bag_rows, done, saved, identity)
     return fit_bags(batch, mechanism, int(fits), bag_rows, done, identity)
@@ -272,7 +269,7 @@ def check(
         known = ", ".join(map(repr, chosen.support.mechanisms))
         raise ValueError(
             f"method {chosen.name!r} has the mechanisms {known}; got {mechanism!r}"
-            + _others(lambda support: mechanism in support.mechanisms)
+            + _able(lambda support: mechanism in support.mechanisms)
         )
     chosen.check_mechanism(chosen.support.mechanism(mechanism))
     if not isinstance(standardise, bool):
@@ -301,7 +298,7 @@ def _check_coarsening(method: Method, coarsen: Any) -> None:
     if not method.support.coarsening:
         raise ValueError(
             f"method {method.name!r} does not support coarsen"
-            + _others(lambda support: support.coarsening)
+            + _able(lambda support: support.coarsening)
         )
 
 
@@ -325,18 +322,14 @@ def _require_support(method: Method, problem: Problem) -> None:
         if wanted and not getattr(support, name):
             raise ValueError(
                 f"method {method.name!r} does not support {words}"
-                + _others(lambda support, name=name: getattr(support, name))
+                + _able(lambda support, name=name: getattr(support, name))
             )
 
 
-def _others(suits: Callable[..., bool]) -> str:
+def _able(suits: Callable[..., bool]) -> str:
     """Which methods can do what one cannot."""
-    names = list(_suitable(suits))
-    return "; " + " or ".join(f"method={name!r}" for name in names) + " can" if names else ""
-
-
-def _suitable(suits: Callable[[Support], bool]) -> Iterator[str]:
-    return (name for name, method in METHODS.items() if suits(method.support))
+    able = [f"method={name!r}" for name, method in METHODS.items() if suits(method.support)]
+    return f"; {' or '.join(able)} can" if able else ""
 
 
 def _require_rows(argument: str, labels: np.ndarray | None, data: Dataset) -> None:
@@ -344,16 +337,6 @@ def _require_rows(argument: str, labels: np.ndarray | None, data: Dataset) -> No
         raise ValueError(
             f"{argument} has {len(labels)} labels; expected {data.n_rows}, one for each row"
         )
-
-
-def _resampled(fits: int | str, bag_rows: int | None, labels: np.ndarray | None) -> dict[str, Any]:
-    """What a mixture depends on beyond what a single fit depends on."""
-    groups = None if labels is None else _digest(labels)
-    return {"bags": fits, "bag_rows": bag_rows, "groups": groups}
-
-
-def _digest(labels: np.ndarray) -> str:
-    return hashlib.sha256(labels.tobytes()).hexdigest()
 
 
 def _warn(posterior: Posterior) -> None:
