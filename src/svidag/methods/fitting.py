@@ -15,7 +15,7 @@ from svidag.data.imputation import complete_rows
 from svidag.data.resampling import split_groups
 from svidag.methods.bagging import MixtureCheckpoint, check_bags, fit_automatically, fit_bags
 from svidag.methods.base import Method
-from svidag.methods.column_kinds import DISCRETE, suit
+from svidag.methods.column_kinds import DISCRETE, mechanism_for_table
 from svidag.methods.imputing import fit_imputed, tables_needed
 from svidag.methods.mixing import FitBatch
 from svidag.methods.registry import METHODS, find_method
@@ -174,8 +174,8 @@ def fit(
     notes: tuple[Finding, ...] = ()
     if missing == "drop":
         table, labels, contexts, notes = complete_rows(table, labels, contexts)
-    can = _able(lambda support: set(table.kinds) <= set(support.kinds))
-    mechanism, table = suit(chosen, mechanism, table, can)
+    able = _able(lambda support: set(table.kinds) <= set(support.kinds))
+    mechanism, table = mechanism_for_table(chosen, mechanism, table, able)
     if fits == "auto" and mechanism == DISCRETE:
         fits = None
     with Stages(meter(progress)) as stages:
