@@ -20,8 +20,8 @@ from svidag.mechanisms.mixed import MixedMechanism
 from svidag.mechanisms.mixed_parameters import MixedParameters
 from svidag.mechanisms.nodewise import NodewiseEquations
 from svidag.methods import imputing
-from svidag.samplers.missing_cells import redraw_cells
 from svidag.report.verdict import judge
+from svidag.samplers.missing_cells import redraw_cells
 
 pytestmark = pytest.mark.slow  # runs whole fits
 

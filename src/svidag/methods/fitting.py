@@ -236,9 +236,9 @@ def _fit(
     done = MixtureCheckpoint.load(state_file, saved)
     if batch.problem.missing is not None:
         return fit_imputed(batch, mechanism, fits, bag_rows, done, saved, identity)
-    if fits == "auto":
-        return fit_automatically(batch, mechanism, bag_rows, done, saved, identity)
-    return fit_bags(batch, mechanism, int(fits), bag_rows, done, identity)
+    if isinstance(fits, int):
+        return fit_bags(batch, mechanism, fits, bag_rows, done, identity)
+    return fit_automatically(batch, mechanism, bag_rows, done, saved, identity)
 
 
 def check(

@@ -116,7 +116,7 @@ class OrderMCMC(ChainSettings, SearchSettings, Method):
             seed=run.seed,
             notes=run.checkpoint.notes,
             coarsen=run.coarsen,
-            other="flexible" if _flexible_is_affordable(problem) else "nonlinear",
+            with_flexible=_flexible_is_affordable(problem),
         )
         if self.exact and sums_exactly(mechanism.scores):
             return _sum_orders(problem, run, mechanism)
