@@ -20,7 +20,7 @@ from jaxtyping import Bool, Float, Int
 
 from svidag.data import Dataset
 from svidag.kernels.counting import score_all_subsets, score_families
-from svidag.mechanisms.wide import on_all_cores
+from svidag.run.cores import on_all_cores
 
 SAMPLE_SIZE = 1.0
 """a, the equivalent sample size: prior rows, spread evenly over all configurations."""
