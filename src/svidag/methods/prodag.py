@@ -17,7 +17,7 @@ from svidag.methods.gradient_diagnostics import (
     judge_bound,
     judge_rejected,
 )
-from svidag.methods.gradient_runs import run_steps
+from svidag.methods.gradient_runs import run_steps, training_rows
 from svidag.posterior import DrawnGraphs, GraphDistribution
 from svidag.posterior.diagnostics import Level, Reason, diagnostic
 from svidag.posterior.distributions import MagnitudeGraphs
@@ -71,7 +71,9 @@ class ProDAG(ProDAGSettings, Method):
         from svidag.variational import prodag
 
         values, observed = problem.data.values, ~problem.data.intervened
-        train = self._training_rows(len(values), run.seed)
+        train = np.ones(len(values), dtype=bool)
+        if self.radius == "held-out":
+            train = training_rows(len(values), int(self.held_out * len(values)), run.seed)
         algorithm = prodag.ProDAG(
             prodag.Evidence.of(values[train], observed[train]),
             problem.prior.allowed,
@@ -97,14 +99,6 @@ class ProDAG(ProDAGSettings, Method):
             tuple(_judge(details, outcome.status)),
             details,
         )
-
-    def _training_rows(self, rows: int, seed: int) -> Bool[np.ndarray, " N"]:
-        train = np.ones(rows, dtype=bool)
-        if self.radius == "held-out":
-            count = max(1, int(self.held_out * rows))
-            rng = streams.generator(seed, Stream.HELD_OUT_ROWS)
-            train[rng.choice(rows, size=count, replace=False)] = False
-        return train
 
     def _draw(
         self, algorithm: Any, outcome: Outcome[ProDAGState], run: Run, purpose: str
