@@ -35,7 +35,7 @@ from scipy.special import gammaln
 from svidag.data import row_groups
 from svidag.kernels.ridge import summarise, write_row_products
 from svidag.mechanisms.local import by_parent_set, tabulate_families
-from svidag.run.cores import on_all_cores
+from svidag.run.cores import on_all_cores, usable
 
 PRECISIONS = (0.25, 1.0, 4.0)
 """Prior precisions λ of the output weights, relative to the noise: equally likely beforehand."""
@@ -143,7 +143,7 @@ class WideNetwork:
         for (group, size, targets), found in alike.items():
             height = len(self.thresholds) + size + 1 + targets
             step = max(1, _VALUES_AT_ONCE // (height * int(self.kept[group].sum()) + 1))
-            step = min(step, -(-len(found) // cores.usable()))
+            step = min(step, -(-len(found) // usable()))
             for start in range(0, len(found), step):
                 yield np.stack(found[start : start + step])
 

@@ -14,7 +14,9 @@ import typing
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, Self
+from typing import Any, TypeVar
+
+Same = TypeVar("Same", bound="Settings")
 
 
 def setting(
@@ -81,7 +83,7 @@ class Settings:
             _check_type(field.name, value, hints[field.name])
             _check_limits(field.name, value, field.metadata)
 
-    def with_values(self, values: Mapping[str, Any]) -> Self:
+    def with_values(self: Same, values: Mapping[str, Any]) -> Same:
         """The settings with other values, by name; lists count as tuples, 1 as 1.0 if need be."""
         known = [field.name for field in dataclasses.fields(self)]
         for name in values:
@@ -90,7 +92,7 @@ class Settings:
         hints = typing.get_type_hints(type(self))
         return dataclasses.replace(self, **{k: _converted(v, hints[k]) for k, v in values.items()})
 
-    def completed(self, usual: Mapping[str, Any]) -> Self:
+    def completed(self: Same, usual: Mapping[str, Any]) -> Same:
         """The settings with usual values in place of those that are None.
 
         Examples
