@@ -20,6 +20,7 @@ from jaxtyping import Bool, Float, Int
 
 from svidag.data import Dataset
 from svidag.kernels.counting import score_all_subsets, score_families
+from svidag.mechanisms.local import require_no_self_loops
 from svidag.run.cores import on_all_cores
 
 SAMPLE_SIZE = 1.0
@@ -78,9 +79,7 @@ class DiscreteTables:
         self, nodes: Int[np.ndarray, " B"], parents: Bool[np.ndarray, "B m"]
     ) -> Float[np.ndarray, " B"]:
         """f_j(P) for each pair of a node j and a parent set P."""
-        own = parents[np.arange(len(nodes)), nodes]
-        if own.any():
-            raise ValueError(f"node {int(nodes[own][0])} is among its own parents")
+        require_no_self_loops(nodes, parents)
         scores = np.empty(len(nodes))
 
         def work(pairs: np.ndarray) -> None:

@@ -26,7 +26,7 @@ from scipy.special import gammaln
 
 from svidag.data import row_groups
 from svidag.mechanisms.graph_scores import score_graphs
-from svidag.mechanisms.local import LocalScores
+from svidag.mechanisms.local import LocalScores, require_no_self_loops
 from svidag.mechanisms.subset_scores import score_subsets
 
 _BATCH_ELEMENTS = 4_000_000  # matrix entries factorised at once: 32 MB
@@ -147,9 +147,7 @@ class LinearGaussian(LocalScores):
 
     def batches(self, nodes, parents, width):
         """Pairs with parent sets of equal size, a bounded number of matrix entries at a time."""
-        own = parents[np.arange(len(nodes)), nodes]
-        if own.any():
-            raise ValueError(f"node {int(nodes[own][0])} is among its own parents")
+        require_no_self_loops(nodes, parents)
         sizes = parents.sum(axis=1)
         for size in np.unique(sizes):
             pairs = np.flatnonzero(sizes == size)

@@ -55,6 +55,13 @@ def tabulate_families(
     return table
 
 
+def require_no_self_loops(nodes: Int[np.ndarray, " B"], parents: Bool[np.ndarray, "B m"]) -> None:
+    """Refuse families in which a node is among its own parents."""
+    own = parents[np.arange(len(nodes)), nodes]
+    if own.any():
+        raise ValueError(f"node {int(nodes[own][0])} is among its own parents")
+
+
 class LocalScores(abc.ABC):
     """Evidences together with their changes by one edge."""
 

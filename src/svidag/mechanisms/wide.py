@@ -34,7 +34,7 @@ from scipy.special import gammaln
 
 from svidag.data import row_groups
 from svidag.kernels.ridge import summarise, write_row_products
-from svidag.mechanisms.local import by_parent_set, tabulate_families
+from svidag.mechanisms.local import by_parent_set, require_no_self_loops, tabulate_families
 from svidag.run.cores import on_all_cores, usable
 
 PRECISIONS = (0.25, 1.0, 4.0)
@@ -119,9 +119,7 @@ class WideNetwork:
 
         A parent set is factorised once for all nodes that ask for it and share its rows.
         """
-        if parents[np.arange(len(nodes)), nodes].any():
-            bad = int(nodes[parents[np.arange(len(nodes)), nodes]][0])
-            raise ValueError(f"node {bad} is among its own parents")
+        require_no_self_loops(nodes, parents)
         scores = np.empty(len(nodes))
 
         def work(asked: Int[np.ndarray, "sets targets"]) -> None:
