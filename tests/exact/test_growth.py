@@ -178,7 +178,7 @@ def fitted(monkeypatch, which, searches, deadline=None):
     monkeypatch.setattr(method, "_tabulate", lambda task, grower: cut)
     monkeypatch.setattr(method, "MAX_FRESH_SEARCHES", searches)
     usual = OrderMCMC()
-    found = method.sample_orders(case.problem, case.run(deadline), case.mechanism, usual, usual)
+    found = method.sample_orders(case.problem, case.run(deadline), case.mechanism, usual)
     return found, case.error(found.graphs.edge_probabilities()), case.judged(found.reasons)
 
 

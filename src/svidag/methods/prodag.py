@@ -145,11 +145,7 @@ def _details(
     radius: float,
 ) -> ProDAGDiagnostics:
     trace = outcome.trace
-    taken = trace.get("stopped", np.zeros(0)) == 0
-    total = {
-        name: int(trace.get(name, np.zeros(0)).sum())
-        for name in ("empty", "zero_strengths", "guarded")
-    }
+    taken = trace["stopped"] == 0
     common = GradientDiagnostics.of(outcome)
     kept = {k: np.asarray(v, float)[taken] for k, v in trace.items() if k != "stopped"}
     return ProDAGDiagnostics(
@@ -157,9 +153,9 @@ def _details(
         radius=radius if np.isfinite(radius) else None,
         edges=float((strengths > 0).sum(axis=(1, 2)).mean()),
         cyclic_share=float((drawn.support.broken > 0).mean()),
-        empty_draws=total["empty"],
-        zero_strengths=total["zero_strengths"],
-        guarded=total["guarded"],
+        empty_draws=int(trace["empty"].sum()),
+        zero_strengths=int(trace["zero_strengths"].sum()),
+        guarded=int(trace["guarded"].sum()),
     )
 
 
@@ -174,4 +170,4 @@ def _judge(found: ProDAGDiagnostics, status: Status) -> Iterator[Reason]:
     if status is Status.CONVERGED:
         yield Reason(Level.TRUST, "The bound (ELBO) had stopped rising.")
     else:
-        yield judge_bound(np.asarray(found.trace.get("bound", np.zeros(0)), dtype=float))
+        yield judge_bound(found.trace["bound"])
