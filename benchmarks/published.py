@@ -49,7 +49,7 @@ def sachs_fold() -> Any:
 
 def prepare(data: Any) -> ParticleAlgorithm:
     """Algorithm 1 with the paper's settings."""
-    problem = Problem.build(data, prior=None, interventions=None, standardise=True)
+    problem = Problem.build(data, prior=None, standardise=True)
     return ParticleAlgorithm.build(
         Rows.of(problem.data), problem.prior.to_jax(), PublishedSVIDAG(), 0
     )

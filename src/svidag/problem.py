@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import warnings
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -39,7 +38,6 @@ class Problem:
         data: Any,
         *,
         prior: Any,
-        interventions: Any,
         standardise: bool,
         tables: int = 0,
         seed: int = 0,
@@ -56,7 +54,7 @@ class Problem:
                 f"prior must be a svidag.Prior; got {type(prior).__name__}. Prior(...) states "
                 "beliefs, Prior.from_file reads a knowledge file, Prior.from_dict a dictionary"
             )
-        dataset = Dataset.from_any(data, interventions=interventions)
+        dataset = Dataset.from_any(data)
         checksum, missing = dataset.checksum, None
         if tables and np.isnan(dataset.values).any():
             rng = generator(seed, Stream.MISSING_CELLS)
@@ -95,19 +93,11 @@ def _warn(findings: tuple[Finding, ...], standardise: bool) -> None:
             warnings.warn(finding.message, DataWarning, stacklevel=4)
 
 
-def checkpoint_path(checkpoint: Any) -> Path | None:
-    """The public `checkpoint` argument as a path."""
-    if checkpoint is None:
-        return None
-    path = Path(checkpoint)
-    if path.is_dir():
-        raise ValueError(f"checkpoint must be a file; {path} is a directory")
-    return path
-
-
 def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return _digest(value.tobytes())
     return value if isinstance(value, bool | int | float | str | None) else repr(value)

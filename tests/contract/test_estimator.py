@@ -57,4 +57,4 @@ def test_a_fitted_estimator_survives_pickling(table):
 
 def test_a_prior_that_is_no_prior_is_refused(table):
     with pytest.raises(ValueError, match=r"prior must be a svidag.Prior; got dict"):
-        Problem.build(table, prior={"p": 0.1}, interventions=None, standardise=True)
+        Problem.build(table, prior={"p": 0.1}, standardise=True)

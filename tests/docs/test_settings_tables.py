@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from svidag.data import Kind
 from svidag.methods import METHODS
 from svidag.methods.bayesdag import BayesDAGDiagnostics
 from svidag.methods.bcd_nets import BCDDiagnostics
@@ -26,7 +27,10 @@ from svidag.run.status import Status
 DOCS = Path(__file__).parents[2] / "docs"
 SETTINGS = "setting | default | what it does"
 DIAGNOSTICS = "diagnostic | what it is"
-SUPPORT = "method | mechanisms | interventions | beliefs | hard knowledge | only DAGs"
+SUPPORT = (
+    "method | mechanisms | interventions | beliefs | hard knowledge | only DAGs | environments | "
+    "`coarsen` | discrete columns"
+)
 STATUS = "status | how the fit ended"
 DETAILS = {
     "order-mcmc": SearchDiagnostics,
@@ -49,12 +53,20 @@ def diagnostics_rows(name):
 
 
 def support_rows():
-    kinds = ("interventions", "beliefs", "hard_knowledge", "acyclic")
+    declared = (
+        "interventions",
+        "beliefs",
+        "hard_knowledge",
+        "acyclic",
+        "environments",
+        "coarsening",
+    )
     return [
         (
             f"`{name}`",
             ", ".join(f"`{mechanism}`" for mechanism in method.support.mechanisms),
-            *("yes" if getattr(method.support, kind) else "no" for kind in kinds),
+            *("yes" if getattr(method.support, what) else "no" for what in declared),
+            "yes" if set(method.support.kinds) == set(Kind) else "no",
         )
         for name, method in METHODS.items()
     ]

@@ -52,7 +52,7 @@ class ProblemWithTables:
         self.posterior = svidag.exact.posterior(example.data)
         self.exact = self.posterior.edge_probabilities().to_numpy()
         self.strong = np.argwhere(example.truth.astype(bool) & (self.exact > 0.95)).tolist()
-        self.problem = Problem.build(example.data, prior=None, interventions=None, standardise=True)
+        self.problem = Problem.build(example.data, prior=None, standardise=True)
         data, usual = self.problem.data, OrderMCMC()
         model = LinearGaussian.from_values(data.values, data.intervened)
         self.mechanism = Integrated("linear", model, None)
@@ -177,7 +177,7 @@ def fitted(monkeypatch, which, searches=OrderMCMC.fresh_searches, deadline=None)
     cut = case.without(*case.strong[which])
     monkeypatch.setattr(method, "_tabulate", lambda task, grower: cut)
     own = OrderMCMC(fresh_searches=searches)
-    found = method.sample_orders(case.problem, case.run(deadline), case.mechanism, own, own)
+    found = method.sample_orders(case.problem, case.run(deadline), case.mechanism, own)
     return found, case.error(found.graphs.edge_probabilities()), case.judged(found.reasons)
 
 

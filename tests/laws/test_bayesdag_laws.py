@@ -19,7 +19,7 @@ NAMES = ["a", "b", "c"]
 def problem(prior=None, interventions=None):
     x = np.random.default_rng(0).normal(size=(40, 3))
     data = svidag.Dataset.from_any(x, names=NAMES, interventions=interventions)
-    return Problem.build(data, prior=prior, interventions=None, standardise=True)
+    return Problem.build(data, prior=prior, standardise=True)
 
 
 def algorithm(whole=None, sparsity=2.0, mechanism="linear", **settings):

@@ -22,7 +22,7 @@ NAMES = ["a", "b", "c"]
 
 def algorithm(**settings):
     x = np.random.default_rng(0).normal(size=(40, 3))
-    problem = Problem.build(x, prior=None, interventions=None, standardise=True)
+    problem = Problem.build(x, prior=None, standardise=True)
     return _algorithm(problem, DDS(**settings), 0)
 
 

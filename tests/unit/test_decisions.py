@@ -6,7 +6,7 @@ import pytest
 
 import svidag
 from svidag.posterior import DrawnGraphs, Posterior
-from svidag.posterior.decisions import Direction, Ground, Status, decisions
+from svidag.posterior.decisions import Direction, Ground, PairStatus, decisions
 
 NAMES = ("a", "b", "c")
 
@@ -28,18 +28,18 @@ def found(graphs, weights):
 def test_a_collider_is_decided():
     pair = found([graph((0, 2), (1, 2))], [1.0])[frozenset((0, 2))]
     assert (pair.cause, pair.effect) == (0, 2)
-    assert pair.status is Status.DECIDED
+    assert pair.status is PairStatus.DECIDED
     assert pair.basis == "conditional independences"
     assert pair.compelled == 1
 
 
 def test_a_chain_is_at_most_favoured():
     one_way = found([graph((0, 1), (1, 2))], [1.0])
-    assert one_way[frozenset((0, 1))].status is Status.FAVOURED
-    assert one_way[frozenset((0, 2))].status is Status.ABSENT
+    assert one_way[frozenset((0, 1))].status is PairStatus.FAVOURED
+    assert one_way[frozenset((0, 2))].status is PairStatus.ABSENT
     both = found([graph((0, 1), (1, 2)), graph((1, 0), (2, 1))], [0.5, 0.5])
     pair = both[frozenset((0, 1))]
-    assert pair.status is Status.CONNECTED
+    assert pair.status is PairStatus.CONNECTED
     assert pair.direction is Direction.OPEN
     assert pair.connected == pytest.approx(1.0)
 
@@ -47,7 +47,7 @@ def test_a_chain_is_at_most_favoured():
 def test_a_doubtful_collider_is_open_but_its_direction_is_not():
     listed = found([graph((0, 2), (1, 2)), graph()], [0.5, 0.5])
     pair = listed[frozenset((0, 2))]
-    assert pair.status is Status.OPEN
+    assert pair.status is PairStatus.OPEN
     assert pair.direction is Direction.DECIDED
     assert pair.forward == pytest.approx(0.5)
 
@@ -65,13 +65,13 @@ def only(posterior):
 
 
 def test_two_variables_stay_open_without_knowledge(line):
-    assert only(svidag.exact.posterior(line)).status is Status.CONNECTED
+    assert only(svidag.exact.posterior(line)).status is PairStatus.CONNECTED
 
 
 @pytest.mark.parametrize("knowledge", [{"required": [("a", "b")]}, {"forbidden": [("b", "a")]}])
 def test_hard_knowledge_decides(line, knowledge):
     pair = only(svidag.exact.posterior(line, prior=svidag.Prior(**knowledge)))
-    assert (pair.cause, pair.effect, pair.status) == (0, 1, Status.DECIDED)
+    assert (pair.cause, pair.effect, pair.status) == (0, 1, PairStatus.DECIDED)
     assert pair.basis == "hard knowledge"
 
 
@@ -82,7 +82,7 @@ def test_an_intervention_on_one_of_two_decides():
     mask = np.zeros((400, 2), dtype=bool)
     mask[200:, 1] = True
     pair = only(svidag.exact.posterior(pd.DataFrame({"a": a, "b": b}), interventions=mask))
-    assert (pair.cause, pair.effect, pair.status) == (0, 1, Status.DECIDED)
+    assert (pair.cause, pair.effect, pair.status) == (0, 1, PairStatus.DECIDED)
     assert pair.basis == "interventions"
 
 
@@ -97,14 +97,14 @@ def test_what_follows_from_an_intervention_is_decided_too():
     posterior = svidag.exact.posterior(frame, interventions=mask, prior=prior)
     found = {(p.cause, p.effect): p for p in decisions(posterior).pairs}
     assert found[0, 1].basis == "interventions"
-    assert found[1, 2].status is Status.DECIDED
+    assert found[1, 2].status is PairStatus.DECIDED
     assert found[1, 2].basis == "what follows from decided arrows"
 
 
 def test_a_belief_favours_and_does_not_decide(line):
     beliefs = {("a", "b"): 0.999, ("b", "a"): 0.001}
     pair = only(svidag.exact.posterior(line, prior=svidag.Prior(beliefs=beliefs)))
-    assert (pair.cause, pair.effect, pair.status) == (0, 1, Status.FAVOURED)
+    assert (pair.cause, pair.effect, pair.status) == (0, 1, PairStatus.FAVOURED)
     assert "beliefs" in pair.basis
     assert pair.ground is Ground.BELIEFS
 
@@ -115,7 +115,7 @@ def test_the_form_of_the_mechanism_favours_and_does_not_decide():
     frame = pd.DataFrame({"a": a, "b": a + rng.exponential(size=400)})
     posterior = svidag.exact.posterior(frame, mechanism="flexible")
     pair = only(posterior)
-    assert (pair.cause, pair.effect, pair.status) == (0, 1, Status.FAVOURED)
+    assert (pair.cause, pair.effect, pair.status) == (0, 1, PairStatus.FAVOURED)
     assert pair.ground is Ground.FORM
     assert posterior.cpdag().directed.loc["a", "b"] == 0
 
@@ -126,9 +126,9 @@ def test_an_arrow_is_decided_or_favoured_only_if_it_is_sure():
     pair = found(both, [0.92, 0.04, 0.04])[frozenset((0, 1))]
     assert pair.connected > 0.95
     assert pair.direction is Direction.FAVOURED
-    assert pair.status is Status.CONNECTED
+    assert pair.status is PairStatus.CONNECTED
     sure = found(both, [0.96, 0.02, 0.02])[frozenset((0, 1))]
-    assert sure.status is Status.FAVOURED
+    assert sure.status is PairStatus.FAVOURED
 
 
 def test_interventions_and_knowledge_count_in_the_classes_too(line):

@@ -9,9 +9,9 @@ from svidag.problem import Problem
 
 
 def choose(table, units=32):
-    problem = Problem.build(table, prior=None, interventions=None, standardise=True)
+    problem = Problem.build(table, prior=None, standardise=True)
     found = integrate(
-        problem, "auto", units=units, sketch_units=12, seed=0, notes={}, other="flexible"
+        problem, "auto", units=units, sketch_units=12, seed=0, notes={}, with_flexible=True
     )
     return found.name, found.margin
 

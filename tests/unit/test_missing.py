@@ -20,8 +20,8 @@ from svidag.mechanisms.mixed import MixedMechanism
 from svidag.mechanisms.mixed_parameters import MixedParameters
 from svidag.mechanisms.nodewise import NodewiseEquations
 from svidag.methods import imputing
-from svidag.methods.refreshing import refresh
 from svidag.report.verdict import judge
+from svidag.samplers.missing_cells import redraw_cells
 
 pytestmark = pytest.mark.slow  # runs whole fits
 
@@ -131,13 +131,13 @@ def test_cells_are_drawn_from_their_distribution_given_the_row():
     start = table.copy()
     start[:, 1] = rng.permutation(x2)  # the regression that candidates come from is poor at first
     nothing = np.zeros(table.shape, bool)
-    drawn = refresh(equations, start, missing, nothing, rng, sweeps=20)[:, 1]
+    drawn = redraw_cells(equations, start, missing, nothing, rng, sweeps=20)[:, 1]
     precision = 1 / 0.64 + 2.25 / 0.25
     mean = (2 * x1 / 0.64 - 1.5 * table[:, 2] / 0.25) / precision
     assert kstest((drawn - mean) * np.sqrt(precision), "norm").pvalue > 0.001
     set_outside = nothing.copy()
     set_outside[:, 2] = True  # then x3 says nothing about its cause
-    drawn = refresh(equations, start, missing, set_outside, rng, sweeps=20)[:, 1]
+    drawn = redraw_cells(equations, start, missing, set_outside, rng, sweeps=20)[:, 1]
     assert kstest((drawn - 2 * x1) / 0.8, "norm").pvalue > 0.001
 
 
@@ -211,7 +211,7 @@ def test_levels_are_drawn_from_their_distribution_given_the_row():
     missing[:, 1] = True
     nothing = np.zeros(table.shape, bool)
     equations = NodewiseEquations(graph, nodes)
-    drawn = refresh(equations, table, missing, nothing, rng, sweeps=1, coding=coding)
+    drawn = redraw_cells(equations, table, missing, nothing, rng, sweeps=1, coding=coding)
     for a in range(2):
         for c in range(2):
             exact = b_given_a[a] * c_given_b[:, c]
@@ -233,7 +233,7 @@ def test_counts_are_drawn_from_their_distribution_given_the_row():
     start = np.array(data.values)
     start[:, 1] = rng.permutation(start[:, 1])
     nothing = np.zeros(missing.shape, bool)
-    drawn = refresh(equations, start, missing, nothing, rng, sweeps=10, coding=data.coding)
+    drawn = redraw_cells(equations, start, missing, nothing, rng, sweeps=10, coding=data.coding)
     assert ((drawn[:, 1] >= 0) & (drawn[:, 1] == np.round(drawn[:, 1]))).all()
     noise = equations.equations[0, 1].noise(drawn, rng.random(len(drawn)))
     assert kstest(noise, "norm").pvalue > 0.001

@@ -103,7 +103,7 @@ def test_the_chosen_mechanism_and_its_margin_are_in_the_summary():
 
 def test_beyond_what_flexible_mechanisms_can_take_the_choice_is_over_nonlinear_ones():
     example = svidag.datasets.synthetic(m=31, edges=5, n=40, seed=2)
-    problem = Problem.build(example.data, prior=None, interventions=None, standardise=True)
+    problem = Problem.build(example.data, prior=None, standardise=True)
     found = integrate(problem, "auto", units=8, sketch_units=8, seed=0, notes={})
     assert (found.name, found.runner_up) == ("linear", "nonlinear")
 

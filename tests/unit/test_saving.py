@@ -51,9 +51,7 @@ def table(n=60):
 def published(seed=0, **settings):
     """What Algorithm 1 gives, with networks moved off their start, without a fit."""
     chosen = PublishedSVIDAG(blocks=2, width=8, hidden=(8,), hyper=(4,), **settings)
-    problem = svidag.problem.Problem.build(
-        table(), prior=PRIOR, interventions=None, standardise=True
-    )
+    problem = svidag.problem.Problem.build(table(), prior=PRIOR, standardise=True)
     prior = problem.prior.to_jax()
     rows = Rows(jnp.asarray(problem.data.values, jnp.float32), jnp.ones((60, 4), bool))
     algorithm = ParticleAlgorithm.build(rows, prior, chosen, seed)

@@ -21,12 +21,11 @@ from svidag.datasets import Example, sachs
 from svidag.datasets.sachs import TRUTHS
 from svidag.graph import is_dag, size
 from svidag.posterior import Posterior
+from svidag.posterior.sensitivity import SURE
 from svidag.prior import Prior
 from svidag.problem import Problem
 
 CONVENTIONS = ("standard", "reference")
-SURE = 0.95
-"""An arrow with a probability above this counts as sure."""
 COMPARED_DRAWS = 200
 """At most this many draws have their log posterior compared with the true graph's."""
 

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 DEFAULT = "order-mcmc"
 """The method of a study's entry that names none."""
 
-ARGUMENTS = ("mechanism", "standardise", "graph_weights", "coarsen", "bags", "bag_rows", "minutes")
-"""Options that are arguments of `svidag.fit`; all others are settings of the method."""
+SUPPLIED = ("method", "seed", "workers")
+"""Arguments of `svidag.fit` that are no options: the study or its runner gives them."""
 
 
 def method(name: str) -> Callable[..., Posterior]:
@@ -74,6 +74,9 @@ def by_fit(
 
 
 def _split(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Arguments of `svidag.fit`, and settings of the method."""
-    arguments = {name: value for name, value in options.items() if name in ARGUMENTS}
-    return arguments, {name: value for name, value in options.items() if name not in ARGUMENTS}
+    """Arguments of `svidag.fit` that can be checked without data, and settings of the method."""
+    from svidag.methods.fitting import check
+
+    known = inspect.signature(check).parameters.keys() - set(SUPPLIED)
+    arguments = {name: value for name, value in options.items() if name in known}
+    return arguments, {name: value for name, value in options.items() if name not in known}

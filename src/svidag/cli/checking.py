@@ -11,8 +11,8 @@ from rich.table import Table
 from svidag.cli.messages import as_options, output, printable, write_line, write_note
 from svidag.cli.run_directory import Request
 from svidag.data import Dataset
+from svidag.data.columns import listing
 from svidag.data.imputation import complete_rows, impute
-from svidag.data.kinds import listing_levels
 from svidag.data.survey import Advice, survey
 
 LISTED = 6
@@ -73,7 +73,7 @@ def _kind_lines(table: Dataset) -> list[str]:
     lines = []
     for name, kind, levels in zip(table.names, table.kinds, table.levels, strict=True):
         if levels:
-            lines.append(f"  {name!r} is {kind}: {listing_levels(levels)}")
+            lines.append(f"  {name!r} is {kind}: {listing(levels)}")
         elif kind != "continuous":
             lines.append(f"  {name!r} is a {kind}")
     if lines:

@@ -55,8 +55,6 @@ Missing = Annotated[
         "tables."
     ),
 ]
-
-
 Groups = Annotated[
     str | None,
     typer.Option(help="A column that names groups of rows, which are resampled as a whole."),
@@ -78,9 +76,9 @@ def check(
     environments: Environments = None,
     groups: Groups = None,
     drop: Drop = None,
+    kind: KindOption = None,
     transform: Transform = None,
     missing: Missing = "error",
-    kind: KindOption = None,
 ) -> None:
     """Say all that is worth knowing about a table before a fit, and what to do about it.
 
@@ -93,9 +91,9 @@ def check(
         None if knowledge is None else str(knowledge),
         interventions,
         environments,
+        groups,
         tuple(drop or ()),
         missing=missing,
-        groups=groups,
     )
     with explain_errors():
         request = dataclasses.replace(request, transform=_transform(transform), kinds=_kinds(kind))
@@ -116,10 +114,11 @@ def fit(
     knowledge: Knowledge = None,
     interventions: Interventions = None,
     environments: Environments = None,
+    groups: Groups = None,
     drop: Drop = None,
+    kind: KindOption = None,
     transform: Transform = None,
     missing: Missing = "error",
-    kind: KindOption = None,
     method: Annotated[
         str, typer.Option(help="How the posterior is found; `svidag methods` lists them.")
     ] = "order-mcmc",
@@ -130,6 +129,7 @@ def fit(
             "tables with discrete columns, which auto means there."
         ),
     ] = "auto",
+    standardise: Annotated[bool, typer.Option(help="Centre and scale every column.")] = True,
     graph_weights: Annotated[
         str, typer.Option(help="order: the paper's model; structure: each graph counts once.")
     ] = "order",
@@ -137,9 +137,6 @@ def fit(
         float | None,
         typer.Option(help="Beyond about this many rows, more rows make the result no surer."),
     ] = None,
-    standardise: Annotated[bool, typer.Option(help="Centre and scale every column.")] = True,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same result.")] = 0,
-    groups: Groups = None,
     bags: Annotated[
         str,
         typer.Option(
@@ -157,6 +154,7 @@ def fit(
             help="End after this time with what was found; the report says what was cut short."
         ),
     ] = None,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same result.")] = 0,
     setting: Annotated[
         list[str] | None,
         typer.Option("--set", help="A setting of the method, as name=value; repeat for more."),
@@ -177,17 +175,17 @@ def fit(
         "knowledge": None if knowledge is None else _absolute(knowledge),
         "interventions": interventions,
         "environments": environments,
+        "groups": groups,
         "drop": tuple(drop or ()),
         "missing": missing,
-        "mechanism": mechanism,
         "method": method,
+        "mechanism": mechanism,
         "standardise": standardise,
         "graph_weights": graph_weights,
         "coarsen": coarsen,
-        "seed": seed,
-        "groups": groups,
         "bag_rows": bag_rows,
         "minutes": minutes,
+        "seed": seed,
     }
     with explain_errors():
         asked["bags"] = _bags(bags)

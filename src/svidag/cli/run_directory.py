@@ -35,25 +35,33 @@ class Request:
     knowledge: str | None = None
     interventions: str | None = None
     environments: str | None = None
+    groups: str | None = None
     drop: tuple[str, ...] = ()
+    kinds: dict[str, str] | None = None
     transform: str | dict[str, str] | None = None
     missing: str = "error"
-    kinds: dict[str, str] | None = None
     method: str = "order-mcmc"
     mechanism: str = "auto"
     standardise: bool = True
     graph_weights: str = "order"
     coarsen: float | None = None
-    seed: int = 0
-    groups: str | None = None
     bags: int | str | None = "auto"
     bag_rows: int | None = None
     minutes: float | None = None
+    seed: int = 0
     settings: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     def dataset(self) -> Dataset:
-        """The table, without dropped columns and the column of groups."""
-        return self._table()[0]
+        """The variables of the table, without dropped columns."""
+        data, environments = self._source()
+        data, _ = split_environments(data, environments, self.interventions)
+        data, _ = split_groups(data, self.groups, self.interventions)
+        return Dataset.from_any(
+            data,
+            interventions=self.interventions,
+            transforms=self.transform,
+            kinds=self.kinds,
+        )
 
     def frame(self) -> pd.DataFrame:
         """The table as the file has it, without dropped columns."""
@@ -75,21 +83,12 @@ class Request:
         named = (self.interventions, self.groups, *self._contexts(columns))
         return [name for name in named if name is not None]
 
-    def _table(self) -> tuple[Dataset, Any, Any]:
-        """The table, and the group and the environment of each row where columns name them."""
-        data: Any = self.frame() if self.drop or self.environments else self.data
-        contexts = None
-        if self.environments is not None:
-            names = self._contexts(data.columns)
-            data, contexts = split_environments(data, names, self.interventions)
-        data, groups = split_groups(data, self.groups, self.interventions)
-        table = Dataset.from_any(
-            data,
-            interventions=self.interventions,
-            transforms=self.transform,
-            kinds=self.kinds,
-        )
-        return table, groups, contexts
+    def _source(self) -> tuple[Any, list[str] | None]:
+        """The table as `svidag.fit` takes it, and the columns of its environments."""
+        if self.environments is None:
+            return (self.frame() if self.drop else self.data), None
+        frame = self.frame()
+        return frame, self._contexts(frame.columns)
 
     def _contexts(self, columns: Any) -> list[str]:
         return [] if self.environments is None else _listed(self.environments, columns)
@@ -102,24 +101,27 @@ class Request:
         """Fit, going on from the checkpoint if there is one."""
         from svidag.methods.registry import find_method
 
-        table, groups, contexts = self._table()
+        data, environments = self._source()
         return svidag.fit(
-            table,
-            prior=self.prior(),
+            data,
             method=find_method(self.method).with_values(self.settings),
             mechanism=self.mechanism,
+            prior=self.prior(),
+            interventions=self.interventions,
+            environments=environments,
+            groups=self.groups,
+            kinds=self.kinds,
+            transforms=self.transform,
             missing=self.missing,
             standardise=self.standardise,
             graph_weights=self.graph_weights,
             coarsen=self.coarsen,
-            groups=groups,
-            environments=contexts,
             bags=self.bags,
             bag_rows=self.bag_rows,
+            minutes=self.minutes,
             seed=self.seed,
             progress=progress,
             checkpoint=checkpoint,
-            minutes=self.minutes,
         )
 
 

@@ -24,12 +24,27 @@ def show(value: object) -> str:
     return text if len(text) <= 80 else f"{text[:50]}…{text[-20:]}"
 
 
-def listing(names: Sequence[str], limit: int = 8) -> str:
-    """Return the names quoted and joined: ``'a', 'b' and 'c'``."""
-    shown = [show(name) for name in names[:limit]]
-    if len(names) > limit:
-        return f"{', '.join(shown)} and {len(names) - limit} more"
-    return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
+def listing(values: Sequence[object], limit: int = 8) -> str:
+    """Return names or levels joined as in a sentence; texts are quoted.
+
+    Examples
+    --------
+    >>> listing((1, 2, 3)), listing(("high", "low"))
+    ('1, 2 and 3', "'high' and 'low'")
+    """
+    shown = [show(value) for value in values[:limit]]
+    return joined([*shown, f"{len(values) - limit} more"] if len(values) > limit else shown)
+
+
+def joined(words: Sequence[str]) -> str:
+    """Join words as a sentence does.
+
+    Examples
+    --------
+    >>> joined(["the margins", "the rows"])
+    'the margins and the rows'
+    """
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
 def closest(name: str, names: Sequence[str]) -> str:

@@ -93,8 +93,8 @@ def split_environments(
     >>> list(kept), found.levels
     (['a'], ('x', 'y'))
     """
-    if environments is None or isinstance(environments, Environments):
-        return data, environments
+    if environments is None:
+        return data, None
     columns = [environments] if isinstance(environments, str) else environments
     if _names(columns):
         parts = []

@@ -146,23 +146,9 @@ def coded(column: pd.Series, levels: Sequence[Level], name: str) -> Float64[np.n
         except (KeyError, TypeError):
             raise ValueError(
                 f"column {show(name)} has {show(cells[row])} in row {row} (counting from 0); its "
-                f"values are {listing_levels(levels)}"
+                f"values are {listing(levels)}"
             ) from None
     return codes
-
-
-def listing_levels(levels: Sequence[Level], limit: int = 8) -> str:
-    """The levels joined, numbers and truth values without quotes.
-
-    Examples
-    --------
-    >>> listing_levels((1, 2, 3)), listing_levels(("high", "low"))
-    ('1, 2 and 3', "'high' and 'low'")
-    """
-    shown = [show(level) for level in levels[:limit]]
-    if len(levels) > limit:
-        return f"{', '.join(shown)} and {len(levels) - limit} more"
-    return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
 
 
 def _categories(column: pd.Series, name: str, asked: str | None) -> Column:

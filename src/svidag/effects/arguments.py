@@ -12,8 +12,8 @@ import pandas as pd
 from jaxtyping import Float
 
 from svidag.data import Kind
-from svidag.data.columns import closest, show
-from svidag.data.kinds import Level, coded, listing_levels
+from svidag.data.columns import closest, listing, show
+from svidag.data.kinds import Level, coded
 from svidag.mechanisms.equations import ParameterDistribution
 from svidag.posterior import Posterior
 
@@ -69,7 +69,7 @@ def setting(posterior: Posterior, j: int, value: Any, what: str) -> float:
         except ValueError:
             raise ValueError(
                 f"{what} is {show(value)}; the values of {show(posterior.names[j])} are "
-                f"{listing_levels(levels)}"
+                f"{listing(levels)}"
             ) from None
     found = number(value, what)
     if kind_of(posterior, j) is Kind.COUNT and (found < 0 or found != round(found)):

@@ -18,10 +18,11 @@ from svidag.mechanisms.equations import Equations, ParameterDistribution
 from svidag.mechanisms.flexible import draw_in, floored
 from svidag.mechanisms.flexible_parameters import FlexibleEquations
 from svidag.mechanisms.linear_parameters import LinearEquations, LinearParameters
+from svidag.mechanisms.local import by_parent_set
 from svidag.mechanisms.nodewise import NodewiseEquations
 from svidag.mechanisms.residual_density import TiltedDensity
-from svidag.mechanisms.wide import by_parent_set, on_all_cores
 from svidag.posterior.mixture import MixtureEquations
+from svidag.run.cores import on_all_cores
 from svidag.run.streams import Stream, child_seed
 
 PARAMETERS = 24

@@ -140,7 +140,7 @@ def _level_probabilities(
     if not all(levels):
         plain = next(name for name, own in zip(names, levels, strict=True) if not own)
         raise ValueError(
-            f"columns are discrete and not: {show(plain)} cannot be predicted together with "
+            f"columns are of different kinds: {show(plain)} cannot be predicted together with "
             "discrete columns; give it in rows, or predict discrete columns alone"
         )
     count = int(np.prod([len(own) for own in levels]))

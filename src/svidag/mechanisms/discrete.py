@@ -20,8 +20,8 @@ from jaxtyping import Bool, Float, Int
 
 from svidag.data import Dataset
 from svidag.kernels.counting import score_all_subsets, score_families
-from svidag.mechanisms.local import refuse_own_parents
-from svidag.mechanisms.wide import on_all_cores
+from svidag.mechanisms.local import require_no_self_loops
+from svidag.run.cores import on_all_cores
 
 SAMPLE_SIZE = 1.0
 """a, the equivalent sample size: prior rows, spread evenly over all configurations."""
@@ -79,7 +79,7 @@ class DiscreteTables:
         self, nodes: Int[np.ndarray, " B"], parents: Bool[np.ndarray, "B m"]
     ) -> Float[np.ndarray, " B"]:
         """f_j(P) for each pair of a node j and a parent set P."""
-        refuse_own_parents(nodes, parents)
+        require_no_self_loops(nodes, parents)
         scores = np.empty(len(nodes))
 
         def work(pairs: np.ndarray) -> None:

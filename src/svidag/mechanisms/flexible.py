@@ -42,8 +42,9 @@ from svidag.data import row_groups
 from svidag.mechanisms.flexible_fit import SCALE_FLOOR, Regression
 from svidag.mechanisms.flexible_structures import REACH, Family, Search, exact_evidence
 from svidag.mechanisms.linear import LinearGaussian
-from svidag.mechanisms.local import refuse_own_parents, tabulate_families
-from svidag.mechanisms.wide import even_thresholds, named_directions, on_all_cores
+from svidag.mechanisms.local import require_no_self_loops, tabulate_families
+from svidag.mechanisms.wide import even_thresholds, named_directions
+from svidag.run.cores import on_all_cores
 
 SCALE_PRECISION = 4.0
 """Prior precision of the slopes of log scale in standardised parents."""
@@ -157,7 +158,7 @@ class FlexibleMechanism:
         self, nodes: Int[np.ndarray, " B"], parents: Bool[np.ndarray, "B m"]
     ) -> Float[np.ndarray, " B"]:
         """f_j(S) for each pair of a node j and a parent set S, a row of a Boolean matrix."""
-        refuse_own_parents(nodes, parents)
+        require_no_self_loops(nodes, parents)
         scores = np.empty(len(nodes))
         fits, failures = np.zeros((2, len(nodes)), dtype=np.int64)
 

@@ -24,8 +24,9 @@ from svidag.mechanisms.equations import Equations, ParameterDistribution, schedu
 from svidag.mechanisms.flexible import SINGLE_THRESHOLDS, FlexibleMechanism, draw_in, floored
 from svidag.mechanisms.flexible_structures import Family, Structure
 from svidag.mechanisms.linear_parameters import in_table_units
+from svidag.mechanisms.local import by_parent_set
 from svidag.mechanisms.residual_density import COEFFICIENTS, TiltedDensity
-from svidag.mechanisms.wide import by_parent_set, on_all_cores
+from svidag.run.cores import on_all_cores
 from svidag.run.streams import Stream, generator
 
 _VARIANCE = 3.0  # tails that fall faster than this power have a variance

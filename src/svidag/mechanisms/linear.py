@@ -27,7 +27,7 @@ from scipy.special import gammaln
 
 from svidag.data import row_groups
 from svidag.kernels.gaussian_families import score_families
-from svidag.mechanisms.local import LocalScores, refuse_own_parents
+from svidag.mechanisms.local import LocalScores, require_no_self_loops
 from svidag.mechanisms.subset_scores import score_subsets
 
 _BATCH_ELEMENTS = 4_000_000  # matrix entries factorised at once: 32 MB
@@ -110,7 +110,7 @@ class LinearGaussian(LocalScores):
         self, nodes: Int[np.ndarray, " B"], parents: Bool[np.ndarray, "B m"]
     ) -> Float[np.ndarray, " B"]:
         """f_j(P) for each pair of a node j and a parent set P."""
-        refuse_own_parents(nodes, parents)
+        require_no_self_loops(nodes, parents)
         scores, parents = np.empty(len(nodes)), np.ascontiguousarray(parents)
         score_families(nodes, parents, self.scatter, self.group, *self._by_size, scores)
         return scores
@@ -141,7 +141,7 @@ class LinearGaussian(LocalScores):
 
     def batches(self, nodes, parents, width):
         """Pairs with parent sets of equal size, a bounded number of matrix entries at a time."""
-        refuse_own_parents(nodes, parents)
+        require_no_self_loops(nodes, parents)
         sizes = parents.sum(axis=1)
         for size in np.unique(sizes):
             pairs = np.flatnonzero(sizes == size)

@@ -7,7 +7,7 @@ changes by one edge, Δ_ij = f_j(S ∪ i) − f_j(S ∖ i).
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
@@ -37,13 +37,6 @@ class SubsetScores(Protocol):
         ...
 
 
-def refuse_own_parents(nodes: Int[np.ndarray, " B"], parents: Bool[np.ndarray, "B m"]) -> None:
-    """Raise an error if a node is among its own parents."""
-    own = parents[np.arange(len(nodes)), nodes]
-    if own.any():
-        raise ValueError(f"node {int(nodes[own][0])} is among its own parents")
-
-
 def tabulate_families(
     family_scores: Callable[[np.ndarray, np.ndarray], np.ndarray], m: int
 ) -> Float[np.ndarray, "m subsets"]:
@@ -60,6 +53,13 @@ def tabulate_families(
     table = np.full((m, 2**m), -np.inf)
     table[nodes, without] = family_scores(nodes, members[without])
     return table
+
+
+def require_no_self_loops(nodes: Int[np.ndarray, " B"], parents: Bool[np.ndarray, "B m"]) -> None:
+    """Refuse families in which a node is among its own parents."""
+    own = parents[np.arange(len(nodes)), nodes]
+    if own.any():
+        raise ValueError(f"node {int(nodes[own][0])} is among its own parents")
 
 
 class LocalScores(abc.ABC):
@@ -173,6 +173,26 @@ def pack_families(nodes: Int[np.ndarray, " B"], parents: Bool[np.ndarray, "B m"]
     packed = np.hstack([number, np.packbits(parents, axis=1)])
     width = packed.shape[1]
     return packed.view(np.dtype((np.void, width))).ravel().tolist()
+
+
+def by_parent_set(
+    group: Int[np.ndarray, " B"], parents: Bool[np.ndarray, "B m"]
+) -> Iterator[Int[np.ndarray, " _"]]:
+    """The positions of the families that share both their parent set and their group of rows.
+
+    Examples
+    --------
+    >>> sets = np.array([[True, False], [False, False], [True, False]])
+    >>> [part.tolist() for part in by_parent_set(np.zeros(3, int), sets)]
+    [[1], [0, 2]]
+    """
+    keys = np.hstack(
+        [np.packbits(parents, axis=1), group[:, None].astype(np.uint16).view(np.uint8)]
+    )
+    _, which = np.unique(keys, axis=0, return_inverse=True)
+    order = np.argsort(which.reshape(-1), kind="stable")
+    ends = np.flatnonzero(np.diff(which.reshape(-1)[order])) + 1
+    return (part for part in np.split(order, ends) if len(part))
 
 
 def unpack_families(

@@ -28,9 +28,9 @@ from svidag.data import Dataset, Kind
 from svidag.mechanisms.discrete import configurations
 from svidag.mechanisms.discrete_regression import LaplaceFit, fit_categories, fit_ordered
 from svidag.mechanisms.linear import LinearGaussian
-from svidag.mechanisms.local import refuse_own_parents
+from svidag.mechanisms.local import require_no_self_loops
 from svidag.mechanisms.mixed_features import MixedFeatures
-from svidag.mechanisms.wide import on_all_cores
+from svidag.run.cores import on_all_cores
 
 MOST_GROUPS = 2.0**40
 """Configurations of discrete causes that can be numbered."""
@@ -170,7 +170,7 @@ class MixedMechanism:
         self, nodes: Int[np.ndarray, " B"], parents: Bool[np.ndarray, "B m"]
     ) -> Float[np.ndarray, " B"]:
         """f_j(S) for each pair of a node j and a parent set S."""
-        refuse_own_parents(nodes, parents)
+        require_no_self_loops(nodes, parents)
         scores = np.empty(len(nodes))
         discrete = self.data.discrete[nodes]
         gaussian = np.flatnonzero(~discrete)

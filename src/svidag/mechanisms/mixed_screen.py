@@ -25,7 +25,7 @@ from svidag.kernels.elimination import eliminate_families
 from svidag.mechanisms.local import tabulate_families
 from svidag.mechanisms.mixed import MixedMechanism
 from svidag.mechanisms.order_averaged import OrderAveraged
-from svidag.mechanisms.wide import on_all_cores
+from svidag.run.cores import on_all_cores
 
 MOST_PARENTS = 5
 """Parents of a set that is fitted, at most: the strongest; all orders of them are averaged."""

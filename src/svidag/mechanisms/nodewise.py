@@ -16,7 +16,8 @@ from jaxtyping import Bool, Float, Int, UInt8
 from scipy.special import ndtr, ndtri
 
 from svidag.mechanisms.equations import Equations, schedule
-from svidag.mechanisms.wide import by_parent_set, on_all_cores
+from svidag.mechanisms.local import by_parent_set
+from svidag.run.cores import on_all_cores
 
 
 class NodeEquation(abc.ABC):

@@ -31,7 +31,7 @@ from jaxtyping import Bool, Float, Int
 from svidag.data import row_groups
 from svidag.mechanisms.local import (
     pack_sets,
-    refuse_own_parents,
+    require_no_self_loops,
     tabulate_families,
     unpack_sets,
 )
@@ -123,7 +123,7 @@ class OrderAveraged:
         self, nodes: Int[np.ndarray, " B"], parents: Bool[np.ndarray, "B m"]
     ) -> Float[np.ndarray, " B"]:
         """f_j(S) for each pair of a node j and a parent set S."""
-        refuse_own_parents(nodes, parents)
+        require_no_self_loops(nodes, parents)
         joints, group = self._joints
         scores = np.empty(len(nodes))
         for g, joint in enumerate(joints):

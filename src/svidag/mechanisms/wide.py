@@ -25,21 +25,17 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
-from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.special import gammaln
-from threadpoolctl import ThreadpoolController
 
 from svidag.data import row_groups
 from svidag.kernels.ridge import summarise, write_row_products
-from svidag.mechanisms.local import refuse_own_parents, tabulate_families
-from svidag.run import cores
+from svidag.mechanisms.local import by_parent_set, require_no_self_loops, tabulate_families
+from svidag.run.cores import on_all_cores, usable
 
 PRECISIONS = (0.25, 1.0, 4.0)
 """Prior precisions λ of the output weights, relative to the noise: equally likely beforehand."""
@@ -123,7 +119,7 @@ class WideNetwork:
 
         A parent set is factorised once for all nodes that ask for it and share its rows.
         """
-        refuse_own_parents(nodes, parents)
+        require_no_self_loops(nodes, parents)
         scores = np.empty(len(nodes))
 
         def work(asked: Int[np.ndarray, "sets targets"]) -> None:
@@ -145,7 +141,7 @@ class WideNetwork:
         for (group, size, targets), found in alike.items():
             height = len(self.thresholds) + size + 1 + targets
             step = max(1, _VALUES_AT_ONCE // (height * int(self.kept[group].sum()) + 1))
-            step = min(step, -(-len(found) // cores.usable()))
+            step = min(step, -(-len(found) // usable()))
             for start in range(0, len(found), step):
                 yield np.stack(found[start : start + step])
 
@@ -283,34 +279,3 @@ def even_thresholds(units: int, seed: int) -> Float[np.ndarray, " F"]:
 def _keyed(seed: int, purpose: str, name: str) -> np.random.Generator:
     digest = hashlib.sha256(f"{seed}|{purpose}|{name}".encode()).digest()
     return np.random.default_rng(int.from_bytes(digest[:16], "little"))
-
-
-def by_parent_set(group: np.ndarray, parents: np.ndarray) -> Iterator[np.ndarray]:
-    """The positions of the pairs that share both their parent set and their rows."""
-    keys = np.hstack(
-        [np.packbits(parents, axis=1), group[:, None].astype(np.uint16).view(np.uint8)]
-    )
-    _, which = np.unique(keys, axis=0, return_inverse=True)
-    order = np.argsort(which.reshape(-1), kind="stable")
-    ends = np.flatnonzero(np.diff(which.reshape(-1)[order])) + 1
-    return (part for part in np.split(order, ends) if len(part))
-
-
-def on_all_cores(work: Callable[[Any], None], tasks: Iterable[Any]) -> None:
-    """Do every task, as many at once as this process has cores."""
-    # Threads of BLAS would compete with ours for the cores.
-    with _linear_algebra().limit(limits=1, user_api="blas"):
-        for _ in _threads(cores.usable()).map(work, tasks):
-            pass
-
-
-@cache
-def _threads(count: int) -> ThreadPoolExecutor:
-    """So many threads, kept: searches ask for a few parent sets at a time, very often."""
-    return ThreadPoolExecutor(count)
-
-
-@cache
-def _linear_algebra() -> ThreadpoolController:
-    """The libraries whose threads can be limited; to find them takes milliseconds."""
-    return ThreadpoolController()

@@ -22,13 +22,13 @@ from threadpoolctl import threadpool_limits
 from svidag.data import Scaling
 from svidag.mechanisms.equations import Equations, ParameterDistribution, schedule
 from svidag.mechanisms.linear_parameters import in_table_units
+from svidag.mechanisms.local import by_parent_set
 from svidag.mechanisms.wide import (
     PRECISIONS,
     WideNetwork,
-    by_parent_set,
     joint_gram,
-    on_all_cores,
 )
+from svidag.run.cores import on_all_cores
 from svidag.run.streams import Stream, generator
 
 _UNITS_AT_ONCE = 500_000  # values of hidden units held at once: 4 MB

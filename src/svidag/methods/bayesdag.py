@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -19,7 +18,7 @@ from svidag.methods.gradient_diagnostics import (
     judge_rejected,
     latest,
 )
-from svidag.methods.gradient_runs import SAVED, run_steps
+from svidag.methods.gradient_runs import SAVED, run_steps, training_rows
 from svidag.posterior import DrawnGraphs
 from svidag.posterior.diagnostics import Level, Reason, diagnostic
 from svidag.problem import Problem
@@ -122,8 +121,7 @@ class BayesDAG(BayesDAGSettings, Method):
         """The settings with what depends on the mechanism filled in."""
         linear = mechanism == "linear"
         usual = {"choice_iterations": 800 if linear else 400, "thinning": 5 if linear else 1}
-        missing = {k: v for k, v in usual.items() if getattr(self, k) is None}
-        return dataclasses.replace(self, **missing)
+        return self.completed(usual)
 
     def _choose(self, problem: Problem, run: Run) -> float:
         """λ: as set, 0 if beliefs are stated, or the largest that predicts held-out rows well."""
@@ -133,20 +131,14 @@ class BayesDAG(BayesDAGSettings, Method):
             return 0.0
         saved = run.resumed(CHOOSING)
         found = [] if saved is None else [tuple(pair) for pair in np.asarray(saved, float)]
-        train = self._training_rows(problem.data.n_rows, run.seed)
+        rows = problem.data.n_rows
+        train = training_rows(rows, round(self.held_out * rows), run.seed)
         tried = sorted(self.sparsities)
         for sparsity in tried[len(found) :]:
             found.append(self._held_out_likelihood(problem, run, train, sparsity))
             kept = np.array(found)
             run.checkpoint.keep(CHOOSING, lambda kept=kept: kept)
         return float(tried[sparsest(np.array(found))])
-
-    def _training_rows(self, rows: int, seed: int) -> Bool[np.ndarray, " N"]:
-        train = np.ones(rows, dtype=bool)
-        count = max(1, round(self.held_out * rows))
-        rng = streams.generator(seed, Stream.HELD_OUT_ROWS)
-        train[rng.choice(rows, size=count, replace=False)] = False
-        return train
 
     def _held_out_likelihood(
         self, problem: Problem, run: Run, train: Bool[np.ndarray, " N"], sparsity: float

@@ -120,21 +120,20 @@ def _details(
     outcome: Outcome[BCDState], scale: float, tau: float, graphs: np.ndarray
 ) -> BCDDiagnostics:
     trace = outcome.trace
-    errors = trace.get("row_error", np.zeros(0))
     return BCDDiagnostics(
         **GradientDiagnostics.of(outcome),
         horseshoe_scale=scale,
         temperature=tau,
         edges=float(graphs.sum(axis=(1, 2)).mean()),
-        row_error=float(np.quantile(errors, 0.9)) if len(errors) else float("nan"),
-        poles=int(trace.get("poles", np.zeros(0)).sum()),
+        row_error=float(np.quantile(trace["row_error"], 0.9)),
+        poles=int(trace["poles"].sum()),
     )
 
 
 def _judge(found: BCDDiagnostics) -> Iterator[Reason]:
     yield approximate("A variational approximation (BCD Nets)")
     yield from judge_rejected(found)
-    yield judge_bound(np.asarray(found.trace.get("bound", np.zeros(0)), dtype=float))
+    yield judge_bound(found.trace["bound"])
     if found.row_error > LOOSE:
         yield Reason(
             Level.CAREFUL,

@@ -10,18 +10,20 @@ DISCRETE, MIXED = "discrete", "mixed"
 """Mechanisms of tables with discrete columns only, and of any others."""
 
 
-def suit(method: Method, mechanism: str, data: Dataset, others: str = "") -> tuple[str, Dataset]:
+def mechanism_for_table(
+    method: Method, mechanism: str, data: Dataset, able: str = ""
+) -> tuple[str, Dataset]:
     """The mechanism for a table, and the table as that mechanism reads it.
 
     A mechanism for numbers that was asked for by name reads codes as the numbers they are. What is
-    left open is chosen by the kinds of the columns; `others` says which methods know them all.
+    left open is chosen by the kinds of the columns; `able` says which methods know them all.
 
     Examples
     --------
     >>> import pandas as pd
     >>> from svidag.methods import METHODS
     >>> table = Dataset.from_any(pd.DataFrame({"a": [0, 1] * 20, "b": ["x", "y", "y", "x"] * 10}))
-    >>> suit(METHODS["exact"], "auto", table)[0]
+    >>> mechanism_for_table(METHODS["exact"], "auto", table)[0]
     'discrete'
     """
     if mechanism == MIXED:
@@ -44,19 +46,19 @@ def suit(method: Method, mechanism: str, data: Dataset, others: str = "") -> tup
         raise ValueError(
             f"method {method.name!r} is for continuous columns, and {named} "
             f"{'is' if len(unknown) == 1 else 'are'} not: column {show(data.names[first])} is "
-            f"{data.kinds[first]}{others}; kinds={{{show(data.names[first])}: 'continuous'}} "
+            f"{data.kinds[first]}{able}; kinds={{{show(data.names[first])}: 'continuous'}} "
             "would treat its numbers as measurements"
         )
-    return kinds_mechanism(data), data
+    return mechanism_for_kinds(data), data
 
 
-def kinds_mechanism(data: Dataset) -> str:
+def mechanism_for_kinds(data: Dataset) -> str:
     """What ``"auto"`` means for the kinds of a table.
 
     Examples
     --------
     >>> import pandas as pd
-    >>> kinds_mechanism(Dataset.from_any(pd.DataFrame({"a": [0.5, 1.5], "b": [1.0, 2.0]})))
+    >>> mechanism_for_kinds(Dataset.from_any(pd.DataFrame({"a": [0.5, 1.5], "b": [1.0, 2.0]})))
     'auto'
     """
     if data.continuous.all():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -100,8 +99,7 @@ class DiBS(DiBSSettings, Method):
             "graph_draws": 128 if linear else 8,
             "ratio": "graph" if linear else "node",
         }
-        missing = {k: v for k, v in usual.items() if getattr(self, k) is None}
-        return dataclasses.replace(self, **missing)
+        return self.completed(usual)
 
 
 def _algorithm(

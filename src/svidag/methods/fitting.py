@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from numbers import Integral
 from typing import Any
 
@@ -15,15 +14,15 @@ from svidag.data.environments import split_environments
 from svidag.data.imputation import complete_rows
 from svidag.data.resampling import split_groups
 from svidag.methods.bagging import MixtureCheckpoint, check_bags, fit_automatically, fit_bags
-from svidag.methods.base import Method, Support
-from svidag.methods.column_kinds import DISCRETE, suit
+from svidag.methods.base import Method
+from svidag.methods.column_kinds import DISCRETE, mechanism_for_table
 from svidag.methods.imputing import fit_imputed, tables_needed
 from svidag.methods.mixing import FitBatch
 from svidag.methods.registry import METHODS, find_method
 from svidag.posterior import Posterior
 from svidag.posterior.diagnostics import Level
 from svidag.prior import Prior
-from svidag.problem import Problem, checkpoint_path
+from svidag.problem import Problem
 from svidag.run import cores
 from svidag.run.checkpoint import Checkpoint, resumable
 from svidag.run.deadline import Deadline
@@ -45,13 +44,13 @@ def fit(
     prior: Prior | None = None,
     interventions: Any = None,
     environments: Any = None,
+    groups: Any = None,
     kinds: Any = None,
     transforms: Any = None,
     missing: str = "error",
     standardise: bool = True,
     graph_weights: str = "order",
     coarsen: float | int | None = None,
-    groups: Any = None,
     bags: int | str | None = "auto",
     bag_rows: int | None = None,
     minutes: float | int | None = None,
@@ -74,22 +73,26 @@ def fit(
         Gaussian noise), ``"flexible"`` (linear or curved, with noise of any shape that may grow
         with the causes), or a method's own. ``"auto"`` is what the method declares as its default;
         ``"order-mcmc"`` decides between these three by evidence, and the diagnostics
-        say what it chose and by how much. For tables with discrete columns ``"auto"`` is
-        ``"discrete"`` (tables of probabilities, BDeu).
+        say what it chose and by how much. For tables of discrete columns ``"auto"`` is
+        ``"discrete"`` (tables of probabilities, BDeu), and ``"mixed"`` (a regression for each kind)
+        where only some columns are discrete.
     prior
         Beliefs and hard knowledge; by default one expected parent per variable.
     interventions
         Boolean frame or array [N, m] of entries set from outside, or the name of the column that
         names each row's target. Such an entry is no evidence about its own causes.
+    environments
+        The column, or columns, of batch, laboratory or experiment, or a label for each row. They
+        are no variables and have no causes; any mechanism may change with them: its mean, its
+        scale, its slopes. `Posterior.changes` says which do.
+    groups
+        A column that names families, batches of a panel or other rows that belong together, or a
+        label for each row. It is not a variable; resamples take whole groups.
     kinds
         What columns are where their dtype and values do not say it: ``{"stage": "ordinal"}``, with
         ``"continuous"``, ``"binary"``, ``"categorical"``, ``"ordinal"`` or ``"count"``; the levels
         of an ordinal column in their order, ``{"stage": ["low", "high"]}``; or one kind for every
         column.
-    environments
-        The column, or columns, of batch, laboratory or experiment, or a label for each row. They
-        are no variables and have no causes; any mechanism may change with them: its mean, its
-        scale, its slopes. `Posterior.changes` says which do.
     transforms
         ``"log"`` or ``"rank-gaussian"`` for every column before the fit, or for some of them by
         name: ``{"CRP": "log"}``. Effects are then in the units of the transformed column.
@@ -108,9 +111,6 @@ def fit(
         α: the likelihood counts to the power α/(α + N), so that beyond about α rows more rows do
         not make the posterior surer. For models that hold only roughly; by default rows count
         fully.
-    groups
-        A column that names families, batches of a panel or other rows that belong together, or a
-        label for each row. It is not a variable; resamples take whole groups.
     bags
         A number of fits: each is of a resampled table under its own specification (raw or
         rank-Gaussian margins, and the mechanisms in turn where the mechanism is left open), and the
@@ -155,6 +155,7 @@ def fit(
     chosen = check(
         method=method,
         mechanism=mechanism,
+        missing=missing,
         standardise=standardise,
         graph_weights=graph_weights,
         coarsen=coarsen,
@@ -163,7 +164,6 @@ def fit(
         minutes=minutes,
         workers=workers,
         seed=seed,
-        missing=missing,
     )
     fits = check_bags(bags, bag_rows, chosen, mechanism)
     data, contexts = split_environments(data, environments, interventions)
@@ -174,8 +174,8 @@ def fit(
     notes: tuple[Finding, ...] = ()
     if missing == "drop":
         table, labels, contexts, notes = complete_rows(table, labels, contexts)
-    can = _others(lambda support: set(table.kinds) <= set(support.kinds))
-    mechanism, table = suit(chosen, mechanism, table, can)
+    able = _able(lambda support: set(table.kinds) <= set(support.kinds))
+    mechanism, table = mechanism_for_table(chosen, mechanism, table, able)
     if fits == "auto" and mechanism == DISCRETE:
         fits = None
     with Stages(meter(progress)) as stages:
@@ -185,7 +185,6 @@ def fit(
         problem = Problem.build(
             table,
             prior=prior,
-            interventions=None,
             standardise=standardise,
             tables=completed,
             seed=seed,
@@ -199,12 +198,12 @@ def fit(
             graph_weights=graph_weights,
             seed=seed,
             **({} if coarsen is None else {"coarsen": float(coarsen)}),
-            **({} if fits is None else _resampled(fits, bag_rows, labels)),
+            **({} if fits is None else {"bags": fits, "bag_rows": bag_rows, "groups": labels}),
             **({} if problem.missing is None else {"missing": missing}),
-            **({} if contexts is None else {"environments": _digest(contexts.labels)}),
+            **({} if contexts is None else {"environments": contexts.labels}),
             **chosen.identity(),
         )
-        state_file = Checkpoint(checkpoint_path(checkpoint), identity)
+        state_file = Checkpoint(checkpoint, identity)
         with resumable(state_file), cores.at_most(workers):
             batch = FitBatch(
                 problem,
@@ -232,21 +231,21 @@ def _fit(
 ) -> Posterior:
     """One fit, a mixture, or whichever the table asks for; from where an earlier call ended."""
     saved = state_file.load()
-    if batch.problem.missing is not None:
-        done = MixtureCheckpoint.load(state_file, saved)
-        return fit_imputed(batch, mechanism, fits, bag_rows, done, saved, identity)
-    if fits is None:
+    if fits is None and batch.problem.missing is None:
         return batch.fit_table(mechanism, state_file, saved, identity)
     done = MixtureCheckpoint.load(state_file, saved)
-    if fits == "auto":
-        return fit_automatically(batch, mechanism, bag_rows, done, saved, identity)
-    return fit_bags(batch, mechanism, int(fits), bag_rows, done, identity)
+    if batch.problem.missing is not None:
+        return fit_imputed(batch, mechanism, fits, bag_rows, done, saved, identity)
+    if isinstance(fits, int):
+        return fit_bags(batch, mechanism, fits, bag_rows, done, identity)
+    return fit_automatically(batch, mechanism, bag_rows, done, saved, identity)
 
 
 def check(
     *,
     method: str | Method = "order-mcmc",
     mechanism: str = "auto",
+    missing: str = "error",
     standardise: bool = True,
     graph_weights: str = "order",
     coarsen: float | int | None = None,
@@ -255,7 +254,6 @@ def check(
     minutes: float | int | None = None,
     workers: int | None = None,
     seed: int = 0,
-    missing: str = "error",
 ) -> Method:
     """The method, or an error that says what `fit` would refuse in these arguments.
 
@@ -271,7 +269,7 @@ def check(
         known = ", ".join(map(repr, chosen.support.mechanisms))
         raise ValueError(
             f"method {chosen.name!r} has the mechanisms {known}; got {mechanism!r}"
-            + _others(lambda support: mechanism in support.mechanisms)
+            + _able(lambda support: mechanism in support.mechanisms)
         )
     chosen.check_mechanism(chosen.support.mechanism(mechanism))
     if not isinstance(standardise, bool):
@@ -300,7 +298,7 @@ def _check_coarsening(method: Method, coarsen: Any) -> None:
     if not method.support.coarsening:
         raise ValueError(
             f"method {method.name!r} does not support coarsen"
-            + _others(lambda support: support.coarsening)
+            + _able(lambda support: support.coarsening)
         )
 
 
@@ -324,18 +322,14 @@ def _require_support(method: Method, problem: Problem) -> None:
         if wanted and not getattr(support, name):
             raise ValueError(
                 f"method {method.name!r} does not support {words}"
-                + _others(lambda support, name=name: getattr(support, name))
+                + _able(lambda support, name=name: getattr(support, name))
             )
 
 
-def _others(suits: Callable[..., bool]) -> str:
+def _able(suits: Callable[..., bool]) -> str:
     """Which methods can do what one cannot."""
-    names = list(_suitable(suits))
-    return "; " + " or ".join(f"method={name!r}" for name in names) + " can" if names else ""
-
-
-def _suitable(suits: Callable[[Support], bool]) -> Iterator[str]:
-    return (name for name, method in METHODS.items() if suits(method.support))
+    able = [f"method={name!r}" for name, method in METHODS.items() if suits(method.support)]
+    return f"; {' or '.join(able)} can" if able else ""
 
 
 def _require_rows(argument: str, labels: np.ndarray | None, data: Dataset) -> None:
@@ -343,16 +337,6 @@ def _require_rows(argument: str, labels: np.ndarray | None, data: Dataset) -> No
         raise ValueError(
             f"{argument} has {len(labels)} labels; expected {data.n_rows}, one for each row"
         )
-
-
-def _resampled(fits: int | str, bag_rows: int | None, labels: np.ndarray | None) -> dict[str, Any]:
-    """What a mixture depends on beyond what a single fit depends on."""
-    groups = None if labels is None else _digest(labels)
-    return {"bags": fits, "bag_rows": bag_rows, "groups": groups}
-
-
-def _digest(labels: np.ndarray) -> str:
-    return hashlib.sha256(labels.tobytes()).hexdigest()
 
 
 def _warn(posterior: Posterior) -> None:

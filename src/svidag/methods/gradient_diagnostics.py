@@ -103,6 +103,7 @@ def judge_rejected(found: GradientDiagnostics) -> Iterator[Reason]:
 
 def judge_bound(bound: np.ndarray) -> Reason:
     """Whether the bound had levelled off, by its last two tenths."""
+    bound = np.asarray(bound, dtype=float)
     tenth = len(bound) // 10
     if tenth < 2:
         return Reason(Level.NOT, f"{len(bound)} steps are too few to say anything.")

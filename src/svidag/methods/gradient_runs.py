@@ -1,12 +1,16 @@
-"""The loop of a gradient method within a fit: progress, checkpoints, and the time limit."""
+"""The loop of a gradient method within a fit, and the rows that it holds out."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypeVar
 
+import numpy as np
+from jaxtyping import Bool
+
 from svidag.methods.base import Run
 from svidag.methods.gradient_diagnostics import latest
+from svidag.run.streams import Stream, generator
 
 if TYPE_CHECKING:
     from svidag.run.loop import Algorithm, Outcome, Schedule, Trace
@@ -45,3 +49,17 @@ def run_steps(
         resume=run.resumed(SAVED),
         expired=run.deadline.passed,
     )
+
+
+def training_rows(rows: int, held_out: int, seed: int) -> Bool[np.ndarray, " N"]:
+    """All rows but so many, at least one, that are drawn at random.
+
+    Examples
+    --------
+    >>> int(training_rows(10, 3, seed=0).sum()), int(training_rows(10, 0, seed=0).sum())
+    (7, 9)
+    """
+    train = np.ones(rows, dtype=bool)
+    rng = generator(seed, Stream.HELD_OUT_ROWS)
+    train[rng.choice(rows, size=max(1, held_out), replace=False)] = False
+    return train

@@ -200,7 +200,7 @@ def _redrawn(
 ) -> Float64[np.ndarray, " cells"]:
     """Missing cells by one graph and its parameters from a fit; else those of that fit."""
     # Few fits need densities of rows, and what they need takes long to import.
-    from svidag.methods.refreshing import refresh
+    from svidag.samplers.missing_cells import redraw_cells
 
     cells, problem = _cells(batch), batch.problem
     assert planned.cells is not None
@@ -215,12 +215,14 @@ def _redrawn(
     if contexts is None or not isinstance(fit.mechanisms, EnvironmentParameters):
         equations = fit.mechanisms.draw(graph, seed)
         coding = problem.data.coding
-        return refresh(equations, table, cells.mask, intervened, rng, coding=coding)[cells.mask]
+        return redraw_cells(equations, table, cells.mask, intervened, rng, coding=coding)[
+            cells.mask
+        ]
     for e in range(len(contexts.levels)):
         rows = contexts.labels == e
         equations = fit.mechanisms.draw_in(e, graph, seed)
         part = (table[rows], cells.mask[rows], intervened[rows])
-        table[rows] = refresh(equations, *part, rng, coding=problem.data.coding)
+        table[rows] = redraw_cells(equations, *part, rng, coding=problem.data.coding)
     return table[cells.mask]
 
 

@@ -1,4 +1,4 @@
-"""Mechanisms with their parameters integrated out, and the choice between them by evidence.
+"""The mechanism of a fit: by its name, or chosen by evidence.
 
 All mechanisms give normalised densities of the same rows, so their logarithms compare. For each
 node the parents are chosen greedily, by that mechanism's own evidence and the prior's odds, without
@@ -13,7 +13,6 @@ those that BGe or a small network chooses, whichever gives more to the mechanism
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,15 +21,15 @@ import numpy as np
 from svidag.data import Dataset
 from svidag.mechanisms.collapsed import IntegratedScores
 from svidag.mechanisms.discrete import DiscreteTables
-from svidag.mechanisms.environments import SIZES, EnvironmentScores
-from svidag.mechanisms.flexible import LOCATIONS, FlexibleMechanism
+from svidag.mechanisms.environments import EnvironmentScores
+from svidag.mechanisms.flexible import FlexibleMechanism
 from svidag.mechanisms.flexible_screen import ScreenedFlexible
-from svidag.mechanisms.linear import LinearGaussian
 from svidag.mechanisms.local import FamilyScores
 from svidag.mechanisms.mixed import MixedMechanism
 from svidag.mechanisms.mixed_screen import ScreenedMixed
 from svidag.mechanisms.order_averaged import OrderAveraged
 from svidag.mechanisms.wide import WideNetwork
+from svidag.methods.mechanism_building import MechanismBuilder
 from svidag.prior import EdgePrior
 from svidag.problem import Problem
 from svidag.scores import forward_selection
@@ -40,9 +39,6 @@ MOST_PARENTS = 8
 
 SKETCH_FROM = 300
 """Rows from which it saves time to score parent sets by a smaller network first."""
-
-FLEXIBLE_UNITS = 64
-"""Hidden units of flexible mechanisms at most."""
 
 FEW_UNITS = 12
 """Hidden units, at most, of the network that chooses parents for flexible mechanisms."""
@@ -103,45 +99,52 @@ def integrate(
     seed: int,
     notes: dict[str, Any],
     coarsen: float | None = None,
-    other: str = "nonlinear",
+    with_flexible: bool = False,
     screened: bool = True,
 ) -> Integrated:
     """Build the mechanism of this name, or for ``"auto"`` the one that the evidence prefers.
 
-    The choice is between linear ones and the `other`; `notes` keeps it for a fit that is resumed.
-    Where `coarsen` is α, every row counts α/(α + N) times. Flexible mechanisms are `screened` for
-    parents that explain nothing, which saves most of their fits.
+    The choice is between linear mechanisms and networks and, `with_flexible`, flexible ones;
+    `notes` keeps it for a fit that is resumed. Where `coarsen` is α, every row counts α/(α + N)
+    times. Flexible mechanisms are `screened` for parents that explain nothing, which saves most of
+    their fits.
     """
     weight = 1.0 if coarsen is None else coarsen / (coarsen + len(problem.data.values))
-    build = _Builder(problem, units, sketch_units, seed, weight)
-    choice = None
+    build = MechanismBuilder(problem, seed, weight)
+    margin, runner_up = None, None
     if mechanism == "auto":
         if "choice" not in notes:
-            compare = build.compare_flexible if other == "flexible" else build.compare_networks
-            notes["choice"] = dataclasses.asdict(compare())
+            if with_flexible:
+                choice = choose_of_all(build, units, sketch_units)
+            else:
+                choice = choose_of_two(build, sketch_units)
+            notes["choice"] = dataclasses.asdict(choice)
         choice = Choice(**notes["choice"])
-        mechanism = choice.mechanism
-    margin = None if choice is None else choice.margin
-    runner_up = None if choice is None else choice.runner_up
+        mechanism, margin, runner_up = choice.mechanism, choice.margin, choice.runner_up
+    scores, sketch = _build(build, mechanism, units, sketch_units, screened)
+    return Integrated(mechanism, scores, sketch, margin, weight, runner_up)
+
+
+def _build(
+    build: MechanismBuilder, mechanism: str, units: int, sketch_units: int, screened: bool
+) -> tuple[IntegratedScores, WideNetwork | EnvironmentScores | None]:
+    """The mechanism, and its sketch where that saves time."""
     if mechanism == "linear":
-        return Integrated(mechanism, build.linear(), None, margin, weight, runner_up)
+        return build.linear(), None
     if mechanism == "discrete":
-        scores = build.of_kinds(lambda data: DiscreteTables.of(data, weight))
-        return Integrated(mechanism, scores, None, None, weight)
+        return build.of_kinds(lambda data: DiscreteTables.of(data, build.weight)), None
     if mechanism == "mixed":
 
         def regressions(data: Dataset) -> OrderAveraged | ScreenedMixed:
-            averaged = OrderAveraged(MixedMechanism(data, weight))
+            averaged = OrderAveraged(MixedMechanism(data, build.weight))
             return ScreenedMixed(averaged) if screened else averaged
 
-        return Integrated(mechanism, build.of_kinds(regressions), None, None, weight)
+        return build.of_kinds(regressions), None
     if mechanism == "flexible":
-        flexible = build.flexible()
-        scores = _screened(flexible) if screened else flexible
-        return Integrated(mechanism, scores, None, margin, weight, runner_up)
-    expensive = len(problem.data.values) >= SKETCH_FROM and sketch_units < units
-    sketch = build.network(sketch_units) if expensive else None
-    return Integrated(mechanism, build.network(units), sketch, margin, weight, runner_up)
+        flexible = build.flexible(units)
+        return _screened(flexible) if screened else flexible, None
+    expensive = build.problem.data.n_rows >= SKETCH_FROM and sketch_units < units
+    return build.network(units), build.network(sketch_units) if expensive else None
 
 
 def _screened(
@@ -155,19 +158,46 @@ def _screened(
 
 def flexible_mechanism(problem: Problem, seed: int) -> FlexibleMechanism | EnvironmentScores:
     """Flexible mechanisms of a problem, to compare graphs of different fits by."""
-    return _Builder(problem, FLEXIBLE_UNITS, 0, seed, 1.0).flexible()
+    return MechanismBuilder(problem, seed).flexible()
 
 
-def choose(candidates: dict[str, FamilyScores], prior: EdgePrior) -> Choice:
-    """Prefer the mechanism with the largest pseudo-evidence; the first wins ties."""
-    evidence = {name: pseudo_evidence(scores, prior) for name, scores in candidates.items()}
-    return _best(evidence)
+def choose_of_two(build: MechanismBuilder, units: int) -> Choice:
+    """Choose between networks and their own linear part, so that only the hidden units differ.
+
+    BGe's evidence does not compare: its prior on scales is another one, and that difference, some
+    log evidence for each node, would decide.
+    """
+    prior = build.problem.prior
+    candidates = {"linear": build.network(0), "nonlinear": build.network(units)}
+    return _best({name: pseudo_evidence(scores, prior) for name, scores in candidates.items()})
 
 
-def _best(evidence: dict[str, float]) -> Choice:
-    """The first of the largest, and by how much it is larger than which other."""
-    best, runner_up, *_ = sorted(evidence, key=lambda name: -evidence[name])
-    return Choice(best, evidence[best] - evidence[runner_up], runner_up)
+def choose_of_all(build: MechanismBuilder, units: int, sketch_units: int) -> Choice:
+    """Choose flexible mechanisms, or else networks with Gaussian noise, if they gain enough.
+
+    Each is compared with its own linear part, since priors on scales differ between the two.
+    """
+    prior, flexible = build.problem.prior, build.flexible(units)
+    odds = np.where(prior.free, prior.logit, 0.0)
+    everyone = np.arange(len(odds))
+    selections = [
+        forward_selection(scores, prior, most=MOST_PARENTS)
+        for scores in (flexible.linear, build.network(min(sketch_units, FEW_UNITS)))
+    ]
+
+    def best(scores: FamilyScores) -> float:
+        found = [
+            scores.family_scores(everyone, chosen.T) + (odds * chosen).sum(axis=0)
+            for chosen in selections
+        ]
+        return float(np.maximum(*found).sum())
+
+    gains = {
+        "linear": 0.0,
+        "flexible": best(flexible) - best(flexible.linear) - LEAST_GAIN,
+        "nonlinear": best(build.network(units)) - best(build.network(0)) - 2 * LEAST_GAIN,
+    }
+    return _best(gains)
 
 
 def pseudo_evidence(scores: FamilyScores, prior: EdgePrior) -> float:
@@ -178,125 +208,7 @@ def pseudo_evidence(scores: FamilyScores, prior: EdgePrior) -> float:
     return float(families.sum() + odds.sum())
 
 
-@dataclass(frozen=True, eq=False)
-class _Builder:
-    """Mechanisms of one problem."""
-
-    problem: Problem
-    units: int
-    sketch_units: int
-    seed: int
-    weight: float
-
-    def linear(self) -> LinearGaussian | EnvironmentScores:
-        _, values, intervened = self._columns()
-        base = LinearGaussian.from_values(values, intervened, weight=self.weight)
-        environments = self.problem.environments
-        if environments is None:
-            return base
-        m, labels = self.problem.data.m, environments.labels
-        parts = (
-            LinearGaussian.from_values(
-                values[labels == e, :m], intervened[labels == e, :m], weight=self.weight
-            )
-            for e in range(len(environments.levels))
-        )
-        return self._changing(base, tuple(parts))
-
-    def network(self, units: int) -> WideNetwork | EnvironmentScores:
-        names, values, intervened = self._columns()
-        return self._changing(
-            WideNetwork.from_values(
-                values, names, intervened, units=units, seed=self.seed, weight=self.weight
-            )
-        )
-
-    def _columns(self) -> tuple[tuple[str, ...], np.ndarray, np.ndarray]:
-        """Names, values and mask of the variables, and of contrasts between environments."""
-        data, environments = self.problem.data, self.problem.environments
-        if environments is None:
-            return data.names, data.values, data.intervened
-        contrasts = environments.contrasts()[1]
-        names = tuple(f"contrast {k}\0" for k in range(contrasts.shape[1]))
-        free = np.zeros(contrasts.shape, dtype=bool)
-        return (
-            (*data.names, *names),
-            np.column_stack([data.values, contrasts]),
-            np.column_stack([data.intervened, free]),
-        )
-
-    def _changing(self, base: Any, parts: tuple[LinearGaussian, ...] = ()) -> Any:
-        """The mechanism itself, or averaged over what environments may change."""
-        environments = self.problem.environments
-        if environments is None:
-            return base
-        shares = np.bincount(environments.labels) / len(environments.labels)
-        _, values, intervened = self._columns()
-        m, sizes = self.problem.data.m, []
-        for size in SIZES:
-            scaled = np.column_stack([values[:, :m], size * values[:, m:]])
-            sizes.append(LinearGaussian.from_values(scaled, intervened, weight=self.weight))
-        contrasts = environments.contrasts()[0]
-        return EnvironmentScores(base, contrasts, shares, tuple(sizes), parts)
-
-    def flexible(self) -> FlexibleMechanism | EnvironmentScores:
-        names, values, intervened = self._columns()
-        return self._changing(
-            FlexibleMechanism.from_values(
-                values,
-                names,
-                intervened,
-                units=max(1, min(self.units, FLEXIBLE_UNITS)),
-                seed=self.seed,
-                weight=self.weight,
-                locations=LOCATIONS if self.units else LOCATIONS[:1],
-            )
-        )
-
-    def of_kinds(self, make: Callable[[Dataset], Any]) -> Any:
-        """Mechanisms of a table with discrete columns; the environment is one more of them."""
-        data, environments = self.problem.data, self.problem.environments
-        if environments is None:
-            return make(data)
-        numbers = np.arange(float(len(environments.levels)))[:, None]
-        shares = np.bincount(environments.labels) / len(environments.labels)
-        return EnvironmentScores(make(environments.beside(data)), numbers, shares)
-
-    def compare_networks(self) -> Choice:
-        """Compare the network with its own linear part, so that only the hidden units differ.
-
-        BGe's evidence does not compare: its prior on scales is another one, and that difference,
-        some log evidence for each node, would decide.
-        """
-        candidates: dict[str, FamilyScores] = {
-            "linear": self.network(0),
-            "nonlinear": self.network(self.sketch_units),
-        }
-        return choose(candidates, self.problem.prior)
-
-    def compare_flexible(self) -> Choice:
-        """Whether flexible mechanisms, or else networks with Gaussian noise, gain enough.
-
-        Each is compared with its own linear part, since priors on scales differ between the two.
-        """
-        prior, flexible = self.problem.prior, self.flexible()
-        odds = np.where(prior.free, prior.logit, 0.0)
-        everyone = np.arange(len(odds))
-        selections = [
-            forward_selection(scores, prior, most=MOST_PARENTS)
-            for scores in (flexible.linear, self.network(min(self.sketch_units, FEW_UNITS)))
-        ]
-
-        def best(scores: FamilyScores) -> float:
-            found = [
-                scores.family_scores(everyone, chosen.T) + (odds * chosen).sum(axis=0)
-                for chosen in selections
-            ]
-            return float(np.maximum(*found).sum())
-
-        gains = {
-            "linear": 0.0,
-            "flexible": best(flexible) - best(flexible.linear) - LEAST_GAIN,
-            "nonlinear": best(self.network(self.units)) - best(self.network(0)) - 2 * LEAST_GAIN,
-        }
-        return _best(gains)
+def _best(evidence: dict[str, float]) -> Choice:
+    """The first of the largest, and by how much it is larger than which other."""
+    best, runner_up, *_ = sorted(evidence, key=lambda name: -evidence[name])
+    return Choice(best, evidence[best] - evidence[runner_up], runner_up)

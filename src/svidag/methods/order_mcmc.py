@@ -20,15 +20,12 @@ from svidag.exact.orders import ExactOrders, parent_weights
 from svidag.mechanisms.collapsed import IntegratedScores, parameter_distribution
 from svidag.mechanisms.discrete import DiscreteTables
 from svidag.mechanisms.environments import EnvironmentScores
-from svidag.mechanisms.flexible import FlexibleMechanism
-from svidag.mechanisms.flexible_screen import ScreenedFlexible
 from svidag.mechanisms.linear import LinearGaussian
-from svidag.mechanisms.mixed_screen import ScreenedMixed
 from svidag.mechanisms.wide import WideNetwork
 from svidag.methods.base import Method, MethodResult, Run, Support
 from svidag.methods.changes import mechanism_changes
 from svidag.methods.mechanism_choice import Integrated, integrate
-from svidag.methods.order_sampling import ChainSettings, SearchSettings, sample_orders
+from svidag.methods.order_sampling import SamplingSettings, sample_orders
 from svidag.posterior.diagnostics import Level, Reason
 from svidag.problem import Problem
 from svidag.run.settings import setting
@@ -49,8 +46,8 @@ MAX_EXACT_COUNTS = 2.5e8
 MAX_FLEXIBLE_VARIABLES, MAX_FLEXIBLE_CELLS = 30, 60_000
 """Variables, and rows times variables, up to which ``"auto"`` considers flexible mechanisms."""
 
-IN_A_MIXTURE = MappingProxyType({"orders": 100, "rounds": 5, "fresh_searches": 1})
-"""Settings of one fit among the 16 of a mixture: on breast cancer data a fit then takes half the
+IN_A_MIXTURE = MappingProxyType({"chains": 2, "orders": 100, "rounds": 5, "fresh_searches": 1})
+"""Settings of one fit among the 16 of a mixture: on breast cancer data a fit then takes less than half the
 time, and errors of single fits average out."""
 
 EXACT = Reason(
@@ -66,7 +63,7 @@ SCREENED = Reason(
 
 
 @dataclass(frozen=True)
-class OrderMCMC(ChainSettings, SearchSettings, Method):
+class OrderMCMC(SamplingSettings, Method):
     """Exact conditionals given an order, Metropolis moves over orders; small problems exactly.
 
     Examples
@@ -116,11 +113,11 @@ class OrderMCMC(ChainSettings, SearchSettings, Method):
             seed=run.seed,
             notes=run.checkpoint.notes,
             coarsen=run.coarsen,
-            other="flexible" if _flexible_is_affordable(problem) else "nonlinear",
+            with_flexible=_flexible_is_affordable(problem),
         )
         if self.exact and sums_exactly(mechanism.scores):
             return _sum_orders(problem, run, mechanism)
-        found = sample_orders(problem, run, mechanism, self, self)
+        found = sample_orders(problem, run, mechanism, self)
         return MethodResult(
             found.graphs,
             parameter_distribution(mechanism.scores, problem.scaling),
@@ -142,24 +139,17 @@ def _flexible_is_affordable(problem: Problem) -> bool:
 
 def sums_exactly(model: IntegratedScores) -> bool:
     """Whether a problem is small enough to be summed over all orders."""
-    if isinstance(model, EnvironmentScores):
-        if isinstance(model.base, LinearGaussian):
-            return bool(model.m + np.log2(len(model.shares)) <= MAX_EXACT_LINEAR)
-        if isinstance(model.base, WideNetwork):
-            return 2 * model.base.columns.shape[1] * 2.0**model.m <= MAX_EXACT_NETWORK_WORK
-        if isinstance(model.base, DiscreteTables):
-            return model.base.codes.size * 2.0**model.m <= MAX_EXACT_COUNTS
-        return model.m < MAX_EXACT_FLEXIBLE
-    if isinstance(model, ScreenedMixed):
-        return model.m <= MAX_EXACT_FLEXIBLE
-    if isinstance(model, DiscreteTables):
-        return model.codes.size * 2.0 ** (model.m - 1) <= MAX_EXACT_COUNTS
-    if isinstance(model, LinearGaussian):
-        return model.m <= MAX_EXACT_LINEAR
-    if isinstance(model, FlexibleMechanism | ScreenedFlexible):
-        return model.m <= MAX_EXACT_FLEXIBLE
-    assert isinstance(model, WideNetwork)
-    return model.columns.shape[1] * 2.0**model.m <= MAX_EXACT_NETWORK_WORK
+    environments = len(model.shares) if isinstance(model, EnvironmentScores) else 0
+    base = model.base if isinstance(model, EnvironmentScores) else model
+    if isinstance(base, LinearGaussian):
+        return bool(model.m + np.log2(max(environments, 1)) <= MAX_EXACT_LINEAR)
+    if isinstance(base, WideNetwork):
+        networks = 2 if environments else 1
+        return networks * base.columns.shape[1] * 2.0**model.m <= MAX_EXACT_NETWORK_WORK
+    if isinstance(base, DiscreteTables):
+        sets = 2.0 ** (model.m if environments else model.m - 1)
+        return base.codes.size * sets <= MAX_EXACT_COUNTS
+    return model.m + bool(environments) <= MAX_EXACT_FLEXIBLE
 
 
 def _sum_orders(problem: Problem, run: Run, mechanism: Integrated) -> MethodResult:

@@ -159,6 +159,11 @@ class SearchSettings(Settings):
     )
 
 
+@dataclass(frozen=True)
+class SamplingSettings(ChainSettings, SearchSettings):
+    """How orders are sampled: by searches, then by chains."""
+
+
 @dataclass(frozen=True, eq=False)
 class SamplingResult:
     """Sampled orders with their tables, how sampling ended, and what was checked about it."""
@@ -184,15 +189,11 @@ class _Task:
 
 
 def sample_orders(
-    problem: Problem,
-    run: Run,
-    mechanism: Integrated,
-    chain_settings: ChainSettings,
-    search_settings: SearchSettings,
+    problem: Problem, run: Run, mechanism: Integrated, settings: SamplingSettings
 ) -> SamplingResult:
     """Search for parent sets and sample orders, again if a later search finds sets that matter."""
-    schedule = _schedule(problem, chain_settings)
-    growth = _growth(problem, mechanism, schedule, search_settings)
+    schedule = _schedule(problem, settings)
+    growth = _growth(problem, mechanism, schedule, settings)
     task = _Task(problem, run, mechanism, schedule, growth)
     grower = _grower(task)
     resumed = run.resumed("tables", "chains")
@@ -254,7 +255,12 @@ def _growth(
     problem: Problem, mechanism: Integrated, schedule: Schedule, settings: SearchSettings
 ) -> GrowthSettings:
     rows, m = problem.data.values.shape
-    growth = GrowthSettings(**{f.name: getattr(settings, f.name) for f in _SEARCH})
+    growth = GrowthSettings(
+        **{
+            field.name: getattr(settings, field.name)
+            for field in dataclasses.fields(SearchSettings)
+        }
+    )
     if mechanism.sketch is not None:
         growth = dataclasses.replace(growth, powers=_powers(rows))
     elif mechanism.screened:
@@ -268,9 +274,6 @@ def _growth(
         growth = dataclasses.replace(growth, omitted_share=MANY_VARIABLES_OMITTED_SHARE)
     trial = dataclasses.replace(growth.trial, levels=schedule.levels, flattest=schedule.flattest)
     return dataclasses.replace(growth, trial=trial)
-
-
-_SEARCH = dataclasses.fields(SearchSettings)
 
 
 def _powers(rows: int) -> tuple[float, ...]:

@@ -17,7 +17,7 @@ from svidag.methods.gradient_diagnostics import (
     judge_bound,
     judge_rejected,
 )
-from svidag.methods.gradient_runs import run_steps
+from svidag.methods.gradient_runs import run_steps, training_rows
 from svidag.posterior import DrawnGraphs, GraphDistribution
 from svidag.posterior.diagnostics import Level, Reason, diagnostic
 from svidag.posterior.distributions import MagnitudeGraphs
@@ -71,7 +71,9 @@ class ProDAG(ProDAGSettings, Method):
         from svidag.variational import prodag
 
         values, observed = problem.data.values, ~problem.data.intervened
-        train = self._training_rows(len(values), run.seed)
+        train = np.ones(len(values), dtype=bool)
+        if self.radius == "held-out":
+            train = training_rows(len(values), int(self.held_out * len(values)), run.seed)
         algorithm = prodag.ProDAG(
             prodag.Evidence.of(values[train], observed[train]),
             problem.prior.allowed,
@@ -97,14 +99,6 @@ class ProDAG(ProDAGSettings, Method):
             tuple(_judge(details, outcome.status)),
             details,
         )
-
-    def _training_rows(self, rows: int, seed: int) -> Bool[np.ndarray, " N"]:
-        train = np.ones(rows, dtype=bool)
-        if self.radius == "held-out":
-            count = max(1, int(self.held_out * rows))
-            rng = streams.generator(seed, Stream.HELD_OUT_ROWS)
-            train[rng.choice(rows, size=count, replace=False)] = False
-        return train
 
     def _draw(
         self, algorithm: Any, outcome: Outcome[ProDAGState], run: Run, purpose: str
@@ -151,11 +145,7 @@ def _details(
     radius: float,
 ) -> ProDAGDiagnostics:
     trace = outcome.trace
-    taken = trace.get("stopped", np.zeros(0)) == 0
-    total = {
-        name: int(trace.get(name, np.zeros(0)).sum())
-        for name in ("empty", "zero_strengths", "guarded")
-    }
+    taken = trace["stopped"] == 0
     common = GradientDiagnostics.of(outcome)
     kept = {k: np.asarray(v, float)[taken] for k, v in trace.items() if k != "stopped"}
     return ProDAGDiagnostics(
@@ -163,9 +153,9 @@ def _details(
         radius=radius if np.isfinite(radius) else None,
         edges=float((strengths > 0).sum(axis=(1, 2)).mean()),
         cyclic_share=float((drawn.support.broken > 0).mean()),
-        empty_draws=total["empty"],
-        zero_strengths=total["zero_strengths"],
-        guarded=total["guarded"],
+        empty_draws=int(trace["empty"].sum()),
+        zero_strengths=int(trace["zero_strengths"].sum()),
+        guarded=int(trace["guarded"].sum()),
     )
 
 
@@ -180,4 +170,4 @@ def _judge(found: ProDAGDiagnostics, status: Status) -> Iterator[Reason]:
     if status is Status.CONVERGED:
         yield Reason(Level.TRUST, "The bound (ELBO) had stopped rising.")
     else:
-        yield judge_bound(np.asarray(found.trace.get("bound", np.zeros(0)), dtype=float))
+        yield judge_bound(found.trace["bound"])

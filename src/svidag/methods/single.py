@@ -40,7 +40,7 @@ def fit_problem(
         Checkpoint(None, {}) if checkpoint is None else checkpoint,
         saved,
         deadline,
-        None if coarsen is None else float(coarsen),
+        coarsen,
     )
     result = method.run(problem, run)
     run.checkpoint.write()

@@ -41,7 +41,7 @@ class Ground(enum.StrEnum):
     OPEN = "open"
 
 
-class Status(enum.StrEnum):
+class PairStatus(enum.StrEnum):
     """What is known of a pair in all."""
 
     DECIDED = "decided arrow"
@@ -97,15 +97,15 @@ class Pair:
         return "—" if self.direction is Direction.OPEN else "→"
 
     @property
-    def status(self) -> Status:
+    def status(self) -> PairStatus:
         """What is known in all; an arrow is decided or favoured if it is sure itself."""
         if self.connected < NEGLIGIBLE:
-            return Status.ABSENT
+            return PairStatus.ABSENT
         if self.compelled > SURE:
-            return Status.DECIDED
+            return PairStatus.DECIDED
         if self.forward > SURE:
-            return Status.FAVOURED
-        return Status.CONNECTED if self.connected > SURE else Status.OPEN
+            return PairStatus.FAVOURED
+        return PairStatus.CONNECTED if self.connected > SURE else PairStatus.OPEN
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +120,7 @@ class Decisions:
         return [pair for pair in self.pairs if pair.connected >= least]
 
     @property
-    def count(self) -> Counter[Status]:
+    def count(self) -> Counter[PairStatus]:
         """How many pairs have each status."""
         return Counter(pair.status for pair in self.pairs)
 

@@ -281,7 +281,7 @@ class Posterior(Answers):
         Raises
         ------
         ValueError
-            If the fit was told of no environments.
+            If the fit had no environments.
 
         Examples
         --------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -11,7 +11,9 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float
 
+from svidag.data.columns import joined
 from svidag.posterior.fit_check import FitCheck
+from svidag.posterior.text import counted
 
 SURE = 0.95
 """Probability above which anything is sure, throughout: an arrow, a connection, a direction."""
@@ -161,13 +163,13 @@ class Sensitivity:
             return f"{self.check.sentence[:1].upper()}{self.check.sentence[1:]}."
         if not self.probes:
             return "It was not checked whether sure arrows survive another model."
-        flips, sure = int(self.flipped.sum()), _arrows(self.sure)
+        flips, sure = int(self.flipped.sum()), counted(self.sure, "sure arrow")
         if not flips:
             one = "The one sure arrow" if self.sure == 1 else f"All {sure}"
             kept = "survives" if self.sure == 1 else "survive"
             return f"{one} {kept} other specifications ({'; '.join(self.probes)})."
         words = {"margins": "the margins", "mechanism": "the mechanism", "resample": "the rows"}
-        causes = _listing([words[change] for change in self.causes])
+        causes = joined([words[change] for change in self.causes])
         return f"{flips} of {sure} changed with {causes}."
 
     def __str__(self) -> str:
@@ -189,18 +191,3 @@ class Sensitivity:
 
     def _arrow(self, i: Any, j: Any) -> str:
         return f"{self.names[i]} → {self.names[j]}"
-
-
-def _arrows(count: int) -> str:
-    return f"{count} sure arrow{'s' if count != 1 else ''}"
-
-
-def _listing(words: Sequence[str]) -> str:
-    """Join words as a sentence does.
-
-    Examples
-    --------
-    >>> _listing(["the margins", "the rows"])
-    'the margins and the rows'
-    """
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

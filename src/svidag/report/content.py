@@ -14,7 +14,7 @@ from jaxtyping import Float, UInt8
 
 from svidag.effects import Experiments
 from svidag.posterior import GraphDistribution, Posterior
-from svidag.posterior.decisions import Decisions, Direction, Pair, Status, decisions
+from svidag.posterior.decisions import Decisions, Direction, Pair, PairStatus, decisions
 from svidag.report import sections
 from svidag.report.effects import Effects, effect_sentences, effects
 from svidag.report.layout import Layout, layered
@@ -66,7 +66,7 @@ class Content:
         return sorted(range(len(self.names)), key=lambda k: self.layout.places[k][::-1])
 
     @property
-    def count(self) -> Counter[Status]:
+    def count(self) -> Counter[PairStatus]:
         """How many pairs have each status."""
         return self.decisions.count
 

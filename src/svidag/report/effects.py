@@ -27,7 +27,7 @@ GRAPHS = 1000
 SIMULATED = 100
 """Draws behind effects that are simulated."""
 SENTENCES, SENTENCE_DRAWS = 8, 100
-"""Effects that are told in sentences, and the draws behind each."""
+"""Effects that are put into sentences, and the draws behind each."""
 LEVEL = 0.95
 """Probability of the intervals, as in `Posterior.effect`."""
 

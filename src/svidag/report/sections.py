@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float
 
 from svidag import __version__
 from svidag.data import Dataset
-from svidag.data.kinds import listing_levels
+from svidag.data.columns import listing
 from svidag.effects import Experiments
 from svidag.posterior import Posterior
 from svidag.posterior.distributions import DRAWS
@@ -270,7 +270,7 @@ def _own_units(problem: Problem, j: int) -> Float[np.ndarray, " N"]:
 def _kind(data: Dataset, j: int) -> str:
     """The kind of a column, and its values where they are text."""
     text = any(isinstance(level, str) for level in data.levels[j])
-    return f"{data.kinds[j]}: {listing_levels(data.levels[j])}" if text else str(data.kinds[j])
+    return f"{data.kinds[j]}: {listing(data.levels[j])}" if text else str(data.kinds[j])
 
 
 def _decimals(deviation: float) -> int:

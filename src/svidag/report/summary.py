@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import escape
 
 from svidag.posterior import Posterior
-from svidag.posterior.decisions import Decisions, Pair, Status, decisions
+from svidag.posterior.decisions import Decisions, Pair, PairStatus, decisions
 from svidag.posterior.diagnostics import Diagnostics
 from svidag.posterior.mixture import MixtureDetails
 from svidag.posterior.sensitivity import SURE
@@ -157,10 +157,10 @@ def count_line(found: Decisions) -> str:
     count = found.count
     return (
         f"Of {counted(len(found.pairs), 'pair')}: "
-        f"{counted(count[Status.DECIDED], 'decided arrow')}, "
-        f"{count[Status.FAVOURED]} favoured, "
-        f"{count[Status.CONNECTED]} connected with direction open, "
-        f"{count[Status.OPEN]} open, {count[Status.ABSENT]} not connected."
+        f"{counted(count[PairStatus.DECIDED], 'decided arrow')}, "
+        f"{count[PairStatus.FAVOURED]} favoured, "
+        f"{count[PairStatus.CONNECTED]} connected with direction open, "
+        f"{count[PairStatus.OPEN]} open, {count[PairStatus.ABSENT]} not connected."
     )
 
 

@@ -8,6 +8,7 @@ in one step, so that a run killed at any moment leaves the previous one whole.
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -61,9 +62,15 @@ class Checkpoint:
     """
 
     def __init__(
-        self, path: Path | None, fingerprint: Mapping[str, Any], *, every: float = 1.0
+        self,
+        path: str | os.PathLike[str] | None,
+        fingerprint: Mapping[str, Any],
+        *,
+        every: float = 1.0,
     ) -> None:
-        self.path = path
+        self.path = None if path is None else Path(path)
+        if self.path is not None and self.path.is_dir():
+            raise ValueError(f"checkpoint must be a file; {self.path} is a directory")
         self.notes: dict[str, Any] = {}
         self._fingerprint, self._every = fingerprint, every
         self._latest: tuple[str, dict[str, Any], Callable[[], Any]] | None = None

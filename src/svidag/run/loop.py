@@ -36,6 +36,7 @@ __all__ = [
     "Outcome",
     "ResumeState",
     "Schedule",
+    "compiled",
     "run",
 ]
 
@@ -50,6 +51,13 @@ COMPILER = {  # without these a step takes 12 % longer and compiles for up to ha
     "xla_disable_hlo_passes": "cse_barrier_expander",
 }
 REJECTIONS = "rejected"  # the metric that counts rejected steps in a row, where there is one
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def compiled(function: Function) -> Function:
+    """A function of trees of arrays, compiled as steps are; whatever is no array is static."""
+    return eqx.filter_jit(function, compiler_options=COMPILER)  # pyright: ignore[reportCallIssue]
 
 
 class Algorithm(abc.ABC, Generic[State]):
@@ -74,13 +82,13 @@ class Algorithm(abc.ABC, Generic[State]):
     ) -> tuple[State, Trace]:
         """The state after steps start … limit − 1, at most `chunk` of them, and their metrics."""
 
-    @abc.abstractmethod
     def save(self, state: State) -> Any:
-        """The state as a tree of arrays and plain values, for a checkpoint."""
+        """The state as a tree of arrays and plain values, for a checkpoint: its arrays by path."""
+        return arrays_of(state)
 
-    @abc.abstractmethod
     def restore(self, template: State, saved: Any) -> State:
         """The state that `save` was given, in the structure of a first state."""
+        return with_arrays(template, saved)
 
 
 class CompiledAlgorithm(eqx.Module, Algorithm[State]):
@@ -96,14 +104,6 @@ class CompiledAlgorithm(eqx.Module, Algorithm[State]):
         bounds = jnp.asarray(start), jnp.asarray(limit)
         moved, info = jax.block_until_ready(_compiled_steps(self, state, key, *bounds, chunk))
         return moved, {name: np.asarray(x)[: limit - start] for name, x in _metrics(info)}
-
-    def save(self, state: State) -> dict[str, Any]:
-        """The arrays of the state, by their path in it."""
-        return arrays_of(state)
-
-    def restore(self, template: State, saved: Any) -> State:
-        """The state with these arrays."""
-        return with_arrays(template, saved)
 
 
 class HostAlgorithm(Algorithm[State]):
@@ -222,7 +222,7 @@ def run(
     keep(partial(_snapshot, algorithm, state, done, trace))
     started = time.perf_counter()
     _, names = algorithm.advance(state, keys.steps, done, done, schedule.chunk)  # only compiles
-    compiled = time.perf_counter()
+    ready = time.perf_counter()
     trace = trace or names
     report(done, trace)
     while done < schedule.steps and status is Status.COMPLETED:
@@ -242,7 +242,7 @@ def run(
             f"{schedule.max_rejected} steps in a row were not finite, the last at step {done}. "
             "A smaller learning rate or standardised data may help.",
         )
-    return Outcome(state, trace, status, done, compiled - started, time.perf_counter() - compiled)
+    return Outcome(state, trace, status, done, ready - started, time.perf_counter() - ready)
 
 
 def _snapshot(algorithm: Algorithm[State], state: State, step: int, trace: Trace) -> ResumeState:
@@ -266,7 +266,7 @@ def _metrics(info: Any) -> Iterator[tuple[str, Any]]:
             yield name, value
 
 
-@eqx.filter_jit(compiler_options=COMPILER)  # pyright: ignore[reportCallIssue]
+@compiled
 def _compiled_steps(
     algorithm: CompiledAlgorithm[State],
     state: State,

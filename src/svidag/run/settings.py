@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, TypeVar
 
-Kind = TypeVar("Kind", bound="Settings")
+Same = TypeVar("Same", bound="Settings")
 
 
 def setting(
@@ -83,7 +83,7 @@ class Settings:
             _check_type(field.name, value, hints[field.name])
             _check_limits(field.name, value, field.metadata)
 
-    def with_values(self: Kind, values: Mapping[str, Any]) -> Kind:
+    def with_values(self: Same, values: Mapping[str, Any]) -> Same:
         """The settings with other values, by name; lists count as tuples, 1 as 1.0 if need be."""
         known = [field.name for field in dataclasses.fields(self)]
         for name in values:
@@ -91,6 +91,20 @@ class Settings:
                 raise ValueError(f"unknown setting {name!r}{suggest(name, known)}")
         hints = typing.get_type_hints(type(self))
         return dataclasses.replace(self, **{k: _converted(v, hints[k]) for k, v in values.items()})
+
+    def completed(self: Same, usual: Mapping[str, Any]) -> Same:
+        """The settings with usual values in place of those that are None.
+
+        Examples
+        --------
+        >>> @dataclass(frozen=True)
+        ... class Walk(Settings):
+        ...     steps: int | None = setting(None, "Steps to take.")
+        >>> Walk().completed({"steps": 3}).steps, Walk(steps=5).completed({"steps": 3}).steps
+        (3, 5)
+        """
+        missing = {k: v for k, v in usual.items() if getattr(self, k) is None}
+        return dataclasses.replace(self, **missing)
 
     def values(self) -> dict[str, Any]:
         """Every setting, by name."""

@@ -108,7 +108,7 @@ def _on_one_core(work: Work) -> Any:
 
 
 class _Threads:
-    """One thread, which leaves this one free to report; where no process may be started, several."""
+    """A thread beside this one, which reports; several where no process may be started."""
 
     def __init__(self) -> None:
         self.executor = ThreadPoolExecutor()

@@ -1,1 +1,1 @@
-"""Samplers: Markov chains over orders, Stein particles."""
+"""Samplers: Markov chains over orders and missing cells, Stein particles, stochastic gradients."""

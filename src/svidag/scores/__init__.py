@@ -1,6 +1,6 @@
 """Local scores f_j(S): which parent sets are scored, and tables of them by bit mask."""
 
-from svidag.scores.counting import CountedScores
+from svidag.scores.counted_scores import CountedScores
 from svidag.scores.parent_sets import (
     ParentSets,
     Shares,

@@ -34,7 +34,7 @@ from svidag.networks.residual_mlp import ResidualMLP, normalise
 from svidag.orders.relaxation import permuted_mask, sorting_permutation
 from svidag.orders.softsort import raise_causes
 from svidag.prior.jax_edges import JaxEdgePrior
-from svidag.run.loop import COMPILER, CompiledAlgorithm
+from svidag.run.loop import CompiledAlgorithm, compiled
 from svidag.run.streams import host_generator
 from svidag.samplers.sgmcmc import MomentumState, langevin_step, momentum_start
 from svidag.variational.bayesdag_settings import BayesDAGSettings
@@ -336,7 +336,7 @@ class ChainDraws(NamedTuple):
     left_out: Int[Array, ""]
 
 
-@eqx.filter_jit(compiler_options=COMPILER)  # pyright: ignore[reportCallIssue]
+@compiled
 def draw_graphs(
     algorithm: BayesDAG, state: BayesDAGState, key: PRNGKeyArray, draws: int, other: Rows
 ) -> ChainDraws:

@@ -30,8 +30,7 @@ from svidag.mechanisms.horseshoe import at_pole, log_horseshoe
 from svidag.mechanisms.moments import quadratic_forms
 from svidag.orders.assignment import best_assignment, log_bethe_permanent
 from svidag.orders.relaxation import Sinkhorn, at_fixed_point, balance, straight_through
-from svidag.run.array_tree import arrays_of, with_arrays
-from svidag.run.loop import COMPILER, HostAlgorithm
+from svidag.run.loop import HostAlgorithm, compiled
 from svidag.run.streams import host_generator
 from svidag.variational.bcd_settings import BCDSettings
 
@@ -147,14 +146,6 @@ class BCDNets(HostAlgorithm[BCDState]):
         bound, likelihood, edges, poles = (float(x) for x in metrics)
         return moved, BCDInfo(bound, likelihood, edges, error, poles, int(moved.rejected))
 
-    def save(self, state: BCDState) -> dict[str, Any]:
-        """The arrays of the state, by their path in it."""
-        return arrays_of(state)
-
-    def restore(self, template: BCDState, saved: Any) -> BCDState:
-        """The state with these arrays."""
-        return with_arrays(template, saved)
-
 
 class OrderDraws(NamedTuple):
     """Relaxed permutations S_τ, and the place of each variable in the hard ones."""
@@ -188,13 +179,13 @@ def _relaxed_scores(guide, key, tau, draws, m):
     return drawn, T, (T + gumbel) / tau
 
 
-@eqx.filter_jit(compiler_options=COMPILER)  # pyright: ignore[reportCallIssue]
+@compiled
 def _relaxed(guide, key, tau, draws, m, sinkhorn):
     scores = _relaxed_scores(guide, key, tau, draws, m)[2]
     return jax.vmap(lambda y: balance(y, sinkhorn))(scores)
 
 
-@eqx.filter_jit(compiler_options=COMPILER)  # pyright: ignore[reportCallIssue]
+@compiled
 def _weights_of_draws(guide, key, places, m):
     drawn = _relaxed_scores(guide, key, 1.0, len(places), m)[0]
     return _weights(drawn, jax.nn.one_hot(places, m, dtype=drawn.dtype))
@@ -208,7 +199,7 @@ def _weights(drawn: Float[Array, "S d"], P: Float[Array, "S m m"]) -> Float[Arra
     return P @ U @ P.swapaxes(1, 2)
 
 
-@eqx.filter_jit(compiler_options=COMPILER)  # pyright: ignore[reportCallIssue]
+@compiled
 def _advance(
     state: BCDState,
     moments: Moments,

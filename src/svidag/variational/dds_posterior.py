@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,7 +16,7 @@ from svidag.orders.softsort import gumbel_scores, raise_causes
 from svidag.posterior import GraphDistribution
 from svidag.prior.jax_edges import JaxEdgePrior
 from svidag.run import streams
-from svidag.run.loop import COMPILER
+from svidag.run.loop import compiled
 from svidag.run.streams import Stream
 
 CHUNK = 500  # graphs drawn per compiled call
@@ -61,7 +60,7 @@ class SortedGraphs(GraphDistribution):
             yield _draw(self.psi, self.logits, self.above, self.prior, key)
 
 
-@eqx.filter_jit(compiler_options=COMPILER)  # pyright: ignore[reportCallIssue]
+@compiled
 def _draw(
     psi: Array, logits: Array, above: Array, prior: JaxEdgePrior, key: Array
 ) -> tuple[UInt8[Array, "S m m"], Float[Array, "m m"]]:

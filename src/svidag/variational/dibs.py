@@ -30,8 +30,7 @@ from svidag.kernels import noise
 from svidag.kernels.descent import Rule, descend, guarded
 from svidag.mechanisms.linear import LinearGaussian
 from svidag.networks.node_mlp import NodeMLP
-from svidag.run.array_tree import arrays_of, with_arrays
-from svidag.run.loop import COMPILER, CompiledAlgorithm, HostAlgorithm
+from svidag.run.loop import CompiledAlgorithm, HostAlgorithm, compiled
 from svidag.run.streams import host_generator
 from svidag.samplers.stein import sum_of_kernels
 from svidag.variational.dibs_settings import DiBSSettings
@@ -185,14 +184,6 @@ class MarginalDiBS(HostAlgorithm[DiBSState]):
         weighed = jax.device_put((weights.astype(np.float32), np.float32(likelihood)))
         return _moved(self.target, s, state, key, graphs, *weighed)
 
-    def save(self, state: DiBSState) -> dict[str, Any]:
-        """The arrays of the state, by their path in it."""
-        return arrays_of(state)
-
-    def restore(self, template: DiBSState, saved: Any) -> DiBSState:
-        """The state with these arrays."""
-        return with_arrays(template, saved)
-
 
 def weigh(
     log_likelihood: Float[np.ndarray, "K M m"], by_node: bool
@@ -217,7 +208,7 @@ def weigh(
     return weights, float(np.logaddexp.reduce(graph, axis=1).mean() - log(M))
 
 
-@eqx.filter_jit(compiler_options=COMPILER)  # pyright: ignore[reportCallIssue]
+@compiled
 def _draw_graphs(target: DiBSTarget, settings: DiBSSettings, state: DiBSState, key: Array) -> Array:
     assert settings.graph_draws is not None, "resolved before the algorithm is built"
     alpha, _ = slopes(settings, state.count)
@@ -226,7 +217,7 @@ def _draw_graphs(target: DiBSTarget, settings: DiBSSettings, state: DiBSState, k
     return graphs.astype(jnp.uint8)
 
 
-@eqx.filter_jit(compiler_options=COMPILER)  # pyright: ignore[reportCallIssue]
+@compiled
 def _moved(
     target: DiBSTarget,
     settings: DiBSSettings,

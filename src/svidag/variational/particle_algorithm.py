@@ -28,8 +28,7 @@ from svidag.mechanisms.mlp import MLPMechanism
 from svidag.orders.relaxation import relax
 from svidag.prior.jax_edges import JaxEdgePrior
 from svidag.run import streams
-from svidag.run.array_tree import arrays_of, with_arrays
-from svidag.run.loop import COMPILER, CompiledAlgorithm, HostAlgorithm
+from svidag.run.loop import CompiledAlgorithm, HostAlgorithm, compiled
 from svidag.run.streams import Stream
 from svidag.samplers.stein import SteinSettings, direction, linearise
 from svidag.variational.guide import BernoulliGuide, FlowGuide, MeanFieldGuide
@@ -324,21 +323,13 @@ class IntegratedParticles(HostAlgorithm[ParticleState]):
         )
         return _step(self.algorithm, state, key, evidence)
 
-    def save(self, state: ParticleState) -> dict[str, Any]:
-        """The arrays of the state, by their path in it."""
-        return arrays_of(state)
 
-    def restore(self, template: ParticleState, saved: Any) -> ParticleState:
-        """The state with these arrays."""
-        return with_arrays(template, saved)
-
-
-@eqx.filter_jit(compiler_options=COMPILER)  # pyright: ignore[reportCallIssue]
+@compiled
 def _draw(algorithm: ParticleAlgorithm, state: ParticleState, key: Array) -> Array:
     return algorithm.draw(state, key)
 
 
-@eqx.filter_jit(compiler_options=COMPILER)  # pyright: ignore[reportCallIssue]
+@compiled
 def _step(
     algorithm: ParticleAlgorithm, state: ParticleState, key: Array, evidence: Evidence
 ) -> tuple[ParticleState, StepInfo]:

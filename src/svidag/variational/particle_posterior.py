@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -24,7 +23,7 @@ from svidag.orders.relaxation import hard_mask
 from svidag.posterior import GraphDistribution
 from svidag.prior.jax_edges import JaxEdgePrior
 from svidag.run import streams
-from svidag.run.loop import COMPILER
+from svidag.run.loop import compiled
 from svidag.run.streams import Stream, generator
 from svidag.variational.guide import BernoulliGuide, EdgeGuide
 from svidag.variational.network_equations import NetworkEquations, draw_parameters
@@ -86,7 +85,7 @@ class GraphDraws(NamedTuple):
     probabilities: Float[Array, "S m m"]
 
 
-@eqx.filter_jit(compiler_options=COMPILER)  # pyright: ignore[reportCallIssue]
+@compiled
 def _draw(
     guide: EdgeGuide | BernoulliGuide, prior: JaxEdgePrior, r: Array, key_data: Array
 ) -> GraphDraws:

@@ -27,8 +27,7 @@ from svidag.kernels.descent import adam, descend
 from svidag.mechanisms.moments import quadratic_forms, second_moments
 from svidag.networks.node_mlp import NodeMLP
 from svidag.orders.projection import CentralPath, Support, acyclic_support, project
-from svidag.run.array_tree import arrays_of, with_arrays
-from svidag.run.loop import COMPILER, HostAlgorithm
+from svidag.run.loop import HostAlgorithm, compiled
 from svidag.variational.prodag_settings import ProDAGSettings
 
 ACTIVATIONS_AT_ONCE = 8_000_000  # hidden activations of all draws: 32 MB an array
@@ -215,14 +214,6 @@ class ProDAG(HostAlgorithm[ProDAGState]):
         )
         return moved, info
 
-    def save(self, state: ProDAGState) -> dict[str, Any]:
-        """The arrays of the state, by their path in it."""
-        return arrays_of(state)
-
-    def restore(self, template: ProDAGState, saved: Any) -> ProDAGState:
-        """The state with these arrays."""
-        return with_arrays(template, saved)
-
 
 def _optimiser(settings: ProDAGSettings) -> Any:
     return adam(settings.learning_rate, float("inf"))
@@ -249,12 +240,12 @@ def factors(
     return jnp.where(fixed, 1.0, project(strength, kept & ~fixed, radius) / safe)
 
 
-@eqx.filter_jit(compiler_options=COMPILER)  # pyright: ignore[reportCallIssue]
+@compiled
 def _strengths(guide: WeightGuide, key: Array, draws: int) -> Float[Array, "S m m"]:
     return _strength(guide.sample(key, draws))
 
 
-@eqx.filter_jit(compiler_options=COMPILER)  # pyright: ignore[reportCallIssue]
+@compiled
 def _advance(
     state: ProDAGState,
     evidence: Evidence,

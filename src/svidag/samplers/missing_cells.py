@@ -32,7 +32,7 @@ WIDER = 1.5
 """Their scale, in residual standard deviations."""
 
 
-def refresh(
+def redraw_cells(
     equations: Equations,
     table: Float64[np.ndarray, "N m"],
     missing: Bool[np.ndarray, "N m"],
@@ -52,11 +52,11 @@ def refresh(
     for _ in range(sweeps):
         for j in columns:
             rows = np.flatnonzero(wanted[:, j])
-            table[rows, j] = _redraw(equations, table, int(j), rows, intervened, coding, rng)
+            table[rows, j] = _redraw_column(equations, table, int(j), rows, intervened, coding, rng)
     return table
 
 
-def _redraw(
+def _redraw_column(
     equations: Equations,
     table: Float64[np.ndarray, "N m"],
     j: int,

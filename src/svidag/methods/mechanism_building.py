@@ -1,0 +1,131 @@
+"""Mechanisms of a problem with their parameters integrated out, environments included.
+
+Where rows come from several environments, contrasts between these stand beside the variables as
+further columns, and the evidence is averaged over what an environment may change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from svidag.data import Dataset
+from svidag.mechanisms.environments import SIZES, EnvironmentScores
+from svidag.mechanisms.flexible import LOCATIONS, FlexibleMechanism
+from svidag.mechanisms.linear import LinearGaussian
+from svidag.mechanisms.wide import WideNetwork
+from svidag.problem import Problem
+
+FLEXIBLE_UNITS = 64
+"""Hidden units of flexible mechanisms at most."""
+
+
+@dataclass(frozen=True, eq=False)
+class MechanismBuilder:
+    """Mechanisms of one problem.
+
+    Attributes
+    ----------
+    problem
+        The table, and the environments of its rows.
+    seed
+        The seed of hidden units.
+    weight
+        How many times every row counts.
+
+    Examples
+    --------
+    >>> import svidag
+    >>> example = svidag.datasets.synthetic(m=4, edges=3, n=100, seed=1)
+    >>> build = MechanismBuilder(Problem.build(example.data, prior=None, standardise=True), 0)
+    >>> type(build.linear()).__name__, type(build.flexible(8)).__name__
+    ('LinearGaussian', 'FlexibleMechanism')
+    """
+
+    problem: Problem
+    seed: int
+    weight: float = 1.0
+
+    def linear(self) -> LinearGaussian | EnvironmentScores:
+        """Linear mechanisms with Gaussian noise (BGe)."""
+        _, values, intervened = self._columns()
+        base = LinearGaussian.from_values(values, intervened, weight=self.weight)
+        environments = self.problem.environments
+        if environments is None:
+            return base
+        m, labels = self.problem.data.m, environments.labels
+        parts = (
+            LinearGaussian.from_values(
+                values[labels == e, :m], intervened[labels == e, :m], weight=self.weight
+            )
+            for e in range(len(environments.levels))
+        )
+        return self._changing(base, tuple(parts))
+
+    def network(self, units: int) -> WideNetwork | EnvironmentScores:
+        """Wide networks with Gaussian noise."""
+        names, values, intervened = self._columns()
+        return self._changing(
+            WideNetwork.from_values(
+                values, names, intervened, units=units, seed=self.seed, weight=self.weight
+            )
+        )
+
+    def flexible(self, units: int = FLEXIBLE_UNITS) -> FlexibleMechanism | EnvironmentScores:
+        """Flexible mechanisms, of which no more hidden units than `FLEXIBLE_UNITS` are used."""
+        names, values, intervened = self._columns()
+        return self._changing(
+            FlexibleMechanism.from_values(
+                values,
+                names,
+                intervened,
+                units=max(1, min(units, FLEXIBLE_UNITS)),
+                seed=self.seed,
+                weight=self.weight,
+                locations=LOCATIONS if units else LOCATIONS[:1],
+            )
+        )
+
+    def of_kinds(self, make: Callable[[Dataset], Any]) -> Any:
+        """Mechanisms of a table with discrete columns; the environment is one more of them."""
+        data, environments = self.problem.data, self.problem.environments
+        if environments is None:
+            return make(data)
+        numbers = np.arange(float(len(environments.levels)))[:, None]
+        return EnvironmentScores(make(environments.beside(data)), numbers, self._shares())
+
+    def _columns(self) -> tuple[tuple[str, ...], np.ndarray, np.ndarray]:
+        """Names, values and mask of the variables, and of contrasts between environments."""
+        data, environments = self.problem.data, self.problem.environments
+        if environments is None:
+            return data.names, data.values, data.intervened
+        contrasts = environments.contrasts()[1]
+        names = tuple(f"contrast {k}\0" for k in range(contrasts.shape[1]))
+        free = np.zeros(contrasts.shape, dtype=bool)
+        return (
+            (*data.names, *names),
+            np.column_stack([data.values, contrasts]),
+            np.column_stack([data.intervened, free]),
+        )
+
+    def _changing(self, base: Any, parts: tuple[LinearGaussian, ...] = ()) -> Any:
+        """The mechanism itself, or averaged over what environments may change."""
+        environments = self.problem.environments
+        if environments is None:
+            return base
+        _, values, intervened = self._columns()
+        m, sizes = self.problem.data.m, []
+        for size in SIZES:
+            scaled = np.column_stack([values[:, :m], size * values[:, m:]])
+            sizes.append(LinearGaussian.from_values(scaled, intervened, weight=self.weight))
+        contrasts = environments.contrasts()[0]
+        return EnvironmentScores(base, contrasts, self._shares(), tuple(sizes), parts)
+
+    def _shares(self) -> np.ndarray:
+        """The share of rows in each environment."""
+        assert self.problem.environments is not None
+        labels = self.problem.environments.labels
+        return np.bincount(labels) / len(labels)
