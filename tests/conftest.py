@@ -20,7 +20,7 @@ if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
 from jaxtyping import install_import_hook
 
 # Before anything imports svidag: each annotated function checks its own shapes.
-_hook = install_import_hook("svidag", "beartype.beartype")
+_hook = install_import_hook("svidag", "annotations.check")
 _hook.__enter__()
 
 import jax  # noqa: E402
