@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo check test recompile lint format bench docs chromium clean
+.PHONY: demo check test quick everything recompile lint style types format bench docs chromium clean
 
 # What a fit needs and no more.
 demo: $(VENV)/.fit
@@ -13,12 +13,22 @@ demo: $(VENV)/.fit
 	@echo "Now a table of your own:  $(BIN)/svidag fit table.csv -o run  and  $(BIN)/svidag report run"
 	@echo "To type 'svidag' alone:   source $(BIN)/activate"
 
+# The processes of the tests, and those that they start, share what Python compiles.
+unexport PYTHONDONTWRITEBYTECODE
+
 # Under two minutes on two cores: style, types, layers, and the tests that are not marked slow.
-check: lint recompile
-	$(BIN)/pytest -n auto -q -m 'not slow' tests/laws tests/unit
+check: style recompile
+	@$(MAKE) --no-print-directory -j 2 types quick
 
 # Under 15 minutes on two cores: everything.
-test: lint recompile chromium
+test: style recompile chromium
+	@$(MAKE) --no-print-directory -j 2 types everything
+
+# Both run beside `types`, which takes one core for half a minute.
+quick: $(VENV)/.dev
+	$(BIN)/pytest -n auto -q -m 'not slow' tests/laws tests/unit
+
+everything: $(VENV)/.dev
 	$(BIN)/pytest -n auto --durations=25
 
 # numba keeps compiled functions beside their source and notices changes of that one file only, not
@@ -26,11 +36,15 @@ test: lint recompile chromium
 recompile:
 	@find src -name '*.nb[ic]' ! -newer "$$(ls -t $$(find src -name '*.py') | head -n 1)" -delete
 
-lint: $(VENV)/.dev
+lint: style types
+
+style: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/pyright
 	$(BIN)/lint-imports
+
+types: $(VENV)/.dev
+	$(BIN)/pyright
 
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .

@@ -70,6 +70,11 @@ def fitted(method: Any, kind: str = "effect", seed: int = 1) -> svidag.Posterior
     return fit(method, table(kind), seed=seed)
 
 
+@cache
+def informed(method: Any, knowledge: str) -> svidag.Posterior:
+    return fit(method, table("effect"), prior=KNOWLEDGE[knowledge])
+
+
 def edges(posterior: svidag.Posterior) -> pd.DataFrame:
     return posterior.edge_probabilities()
 
@@ -92,8 +97,7 @@ def draws_are_graphs_without_cycles(method):
 
 def draws_agree_with_edge_probabilities(method):
     """On an asymmetric graph, so that a transposed matrix is noticed."""
-    prior = KNOWLEDGE["tiers"] if method.support.hard_knowledge else None
-    posterior = fit(method, table("effect"), prior=prior)
+    posterior = informed(method, "tiers") if method.support.hard_knowledge else fitted(method)
     draws = posterior.sample(2000, seed=2)
     assert np.abs(draws.mean(axis=0) - edges(posterior).to_numpy()).max() < 0.12
 
@@ -107,13 +111,18 @@ def same_seed_gives_the_same_result(method):
 
 
 def column_order_does_not_matter(method):
-    """The difference is no larger than that between two seeds."""
+    """The difference is small, or no larger than twice that between two seeds."""
     turned = fit(method, table("effect")[[OTHER, EFFECT, CAUSE]])
     straight = edges(fitted(method))
     moved = edges(turned).loc[list(NAMES), list(NAMES)]
-    others = [edges(fitted(method, seed=seed)) for seed in (2, 3, 4)]
-    allowed = max(0.15, *(2 * float(np.abs(other - straight).to_numpy().max()) for other in others))
-    assert float(np.abs(moved - straight).to_numpy().max()) <= allowed
+    difference = _largest(moved - straight)
+    if difference > 0.15:
+        others = [edges(fitted(method, seed=seed)) for seed in (2, 3, 4)]
+        assert difference <= 2 * max(_largest(other - straight) for other in others)
+
+
+def _largest(difference: pd.DataFrame) -> float:
+    return float(np.abs(difference.to_numpy()).max())
 
 
 def knowledge_holds_in_every_draw_or_is_refused(method):
@@ -121,8 +130,7 @@ def knowledge_holds_in_every_draw_or_is_refused(method):
         if not method.support.hard_knowledge:
             _refused(method, table("effect"), "required or forbidden", prior=prior)
             continue
-        posterior = fit(method, table("effect"), prior=prior)
-        draws = posterior.sample(DRAWS, seed=2)
+        draws = informed(method, name).sample(DRAWS, seed=2)
         at = {column: k for k, column in enumerate(NAMES)}
         if name == "required":
             assert (draws[:, at[OTHER], at[CAUSE]] == 1).all()
@@ -138,8 +146,8 @@ def beliefs_count_or_are_refused(method):
     if not method.support.beliefs:
         _refused(method, table("effect"), "beliefs", prior=believed)
         return
-    informed = fit(method, table("effect"), prior=believed)
-    assert edges(informed).loc[EFFECT, CAUSE] >= edges(fitted(method)).loc[EFFECT, CAUSE] - 0.05
+    found = fit(method, table("effect"), prior=believed)
+    assert edges(found).loc[EFFECT, CAUSE] >= edges(fitted(method)).loc[EFFECT, CAUSE] - 0.05
 
 
 def interventions_count_or_are_refused(method):
@@ -148,7 +156,7 @@ def interventions_count_or_are_refused(method):
         _refused(method, data, "interventions", interventions=mask)
         return
     found = edges(fit(method, data, interventions=mask))
-    ignored = edges(fit(method, data.iloc[:300]))
+    ignored = edges(fit(method, data))  # of the same shape: nothing is compiled again
     lead = found.loc[CAUSE, EFFECT] - found.loc[EFFECT, CAUSE]
     assert lead > ignored.loc[CAUSE, EFFECT] - ignored.loc[EFFECT, CAUSE] - 0.05
     assert found.loc[CAUSE, EFFECT] > found.loc[EFFECT, CAUSE]
@@ -178,13 +186,14 @@ class _Stop(Silent):
 
 
 def interrupted_fit_goes_on_to_the_same_result(method, folder):
-    for at in (2, 5):
-        checkpoint = folder / f"stopped-{at}"
+    """Twice: the fit that goes on is interrupted too."""
+    checkpoint = folder / "stopped"
+    for at in (2, 3):
         with contextlib.suppress(KeyboardInterrupt):
             fit(method, table("effect"), progress=_Stop(at), checkpoint=checkpoint)
-        resumed = fit(method, table("effect"), checkpoint=checkpoint)
-        assert edges(resumed).equals(edges(fitted(method)))
-        assert np.array_equal(resumed.sample(DRAWS, seed=2), fitted(method).sample(DRAWS, seed=2))
+    resumed = fit(method, table("effect"), checkpoint=checkpoint)
+    assert edges(resumed).equals(edges(fitted(method)))
+    assert np.array_equal(resumed.sample(DRAWS, seed=2), fitted(method).sample(DRAWS, seed=2))
 
 
 def time_limit_ends_the_fit(method):
