@@ -57,7 +57,7 @@ def on_all_cores(work: Callable[[Any], None], tasks: Iterable[Any]) -> None:
     """
     # Threads of BLAS would compete with ours for the cores.
     with _linear_algebra().limit(limits=1, user_api="blas"):
-        for _ in _threads(usable()).map(work, tasks):
+        for _ in map(work, tasks) if usable() == 1 else _threads(usable()).map(work, tasks):
             pass
 
 
