@@ -28,7 +28,7 @@ from jaxtyping import Bool, Float, Int
 from svidag.data.transforms import rank_gaussian
 from svidag.mechanisms.flexible import FlexibleMechanism
 from svidag.mechanisms.gaussian_blocks import GaussianBlocks
-from svidag.mechanisms.local import CachedScores, tabulate_families
+from svidag.mechanisms.local import CachedScores, charge_idle_parents, tabulate_families
 
 CHANCE = (6.0, 10.0)
 """Likelihood ratios that could be chance: of a slope, and of a slope and a bend."""
@@ -88,11 +88,7 @@ class ScreenedFlexible:
         """f_j(S) for each pair of a node j and a parent set S."""
         kept, linear = self.explaining(nodes, parents), self.mechanism.linear
         scores = self.fitted.family_scores(nodes, kept)
-        idle = np.flatnonzero((kept != parents).any(axis=1))
-        if len(idle):
-            own = nodes[idle]
-            scores[idle] += linear.family_scores(own, parents[idle])
-            scores[idle] -= linear.family_scores(own, kept[idle])
+        charge_idle_parents(scores, linear, nodes, parents, kept)
         return scores
 
     def score_tables(self) -> Float[np.ndarray, "m subsets"]:

@@ -37,6 +37,21 @@ class SubsetScores(Protocol):
         ...
 
 
+def charge_idle_parents(
+    scores: Float[np.ndarray, " B"],
+    cheap: FamilyScores,
+    nodes: Int[np.ndarray, " B"],
+    parents: Bool[np.ndarray, "B m"],
+    kept: Bool[np.ndarray, "B m"],
+) -> None:
+    """Turn f_j(T) into f_j(S) = f_j(T) + g_j(S) − g_j(T), with `cheap` scores g and kept T ⊆ S."""
+    idle = np.flatnonzero((kept != parents).any(axis=1))
+    if len(idle):
+        own = nodes[idle]
+        scores[idle] += cheap.family_scores(own, parents[idle])
+        scores[idle] -= cheap.family_scores(own, kept[idle])
+
+
 def tabulate_families(
     family_scores: Callable[[np.ndarray, np.ndarray], np.ndarray], m: int
 ) -> Float[np.ndarray, "m subsets"]:

@@ -22,7 +22,7 @@ from jaxtyping import Bool, Float, Int
 from scipy.stats import chi2
 
 from svidag.kernels.elimination import eliminate_families
-from svidag.mechanisms.local import tabulate_families
+from svidag.mechanisms.local import charge_idle_parents, tabulate_families
 from svidag.mechanisms.mixed import MixedMechanism
 from svidag.mechanisms.order_averaged import OrderAveraged
 from svidag.run.cores import on_all_cores
@@ -77,11 +77,7 @@ class ScreenedMixed:
         scores = np.empty(len(nodes))
         scores[~regressed] = gaussian.family_scores(nodes[~regressed], parents[~regressed])
         scores[regressed] = self.averaged.family_scores(nodes[regressed], kept[regressed])
-        idle = np.flatnonzero((kept != parents).any(axis=1))
-        if len(idle):
-            own = nodes[idle]
-            scores[idle] += gaussian.family_scores(own, parents[idle])
-            scores[idle] -= gaussian.family_scores(own, kept[idle])
+        charge_idle_parents(scores, gaussian, nodes, parents, kept)
         return scores
 
     def score_tables(self) -> Float[np.ndarray, "m subsets"]:

@@ -156,11 +156,6 @@ def _screened(
     return dataclasses.replace(flexible, base=ScreenedFlexible.of(flexible.base))
 
 
-def flexible_mechanism(problem: Problem, seed: int) -> FlexibleMechanism | EnvironmentScores:
-    """Flexible mechanisms of a problem, to compare graphs of different fits by."""
-    return MechanismBuilder(problem, seed).flexible()
-
-
 def choose_of_two(build: MechanismBuilder, units: int) -> Choice:
     """Choose between networks and their own linear part, so that only the hidden units differ.
 

@@ -16,7 +16,7 @@ from jaxtyping import UInt8
 
 from svidag.methods.base import Method
 from svidag.methods.column_kinds import DISCRETE, MIXED
-from svidag.methods.mechanism_choice import flexible_mechanism
+from svidag.methods.mechanism_building import MechanismBuilder
 from svidag.methods.mixing import FitBatch
 from svidag.methods.specifications import MECHANISMS, RANK, RAW, PlannedFit, Specification
 from svidag.posterior import Posterior
@@ -148,7 +148,7 @@ def _credible(
 
 def explained(problem: Problem, graph: UInt8[np.ndarray, "m m"], seed: int) -> float:
     """Σ_j f_j(S_j) − f_j(∅): log evidence that the causes of a graph gain, flexible mechanisms."""
-    scores, nodes = flexible_mechanism(problem, seed), np.arange(len(graph))
+    scores, nodes = MechanismBuilder(problem, seed).flexible(), np.arange(len(graph))
     with_causes = scores.family_scores(nodes, graph.T.astype(bool))
     return float((with_causes - scores.family_scores(nodes, np.zeros(graph.shape, bool))).sum())
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 import multiprocessing
 import threading
 from collections.abc import Callable
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from contextvars import copy_context
 from typing import Any
 
@@ -21,6 +22,14 @@ from svidag.run import cores
 
 PATIENCE = 0.2
 """Seconds between two checks of the tasks."""
+
+MOST_RESTARTS = 3
+"""How often work is begun again after one of its processes was ended from outside."""
+
+LOST = (
+    "a process that a fit was running in was ended by the system, again and again; most likely "
+    "memory ran out: use fewer workers, or fewer rows or columns"
+)
 
 Work = Callable[[Callable[..., None]], Any]
 """Takes a callback that it calls often, which raises `StoppedError` when the work should end."""
@@ -70,6 +79,7 @@ def run_side_by_side(
     waiting = [number for number in range(count) if number not in done]
     pool = _Threads() if workers == 1 or _is_daemon() else _Processes(workers)
     running: dict[Future[Any], int] = {}
+    restarts = 0
     try:
         while waiting or running:
             while waiting and len(running) < workers and not (enough() and (done or running)):
@@ -80,7 +90,16 @@ def run_side_by_side(
             report(len(done))
             ended, _ = wait(running, timeout=PATIENCE, return_when=FIRST_COMPLETED)
             for future in sorted(ended, key=running.__getitem__):
-                done[running.pop(future)] = future.result()
+                try:
+                    done[running[future]] = future.result()
+                except BrokenProcessPool as error:
+                    restarts += 1
+                    if restarts > MOST_RESTARTS:
+                        raise MemoryError(LOST) from error
+                    waiting = sorted([*running.values(), *waiting])
+                    running.clear()
+                    break
+                del running[future]
                 finished()
         report(len(done))
     finally:
@@ -92,10 +111,11 @@ class _Processes:
     """Workers that stay for the next call, unless they are needed no more before they are done."""
 
     def __init__(self, workers: int) -> None:
-        self.executor: Executor = get_reusable_executor(max_workers=workers)
+        self.workers = workers
 
     def submit(self, work: Work) -> Future[Any]:
-        return self.executor.submit(_on_one_core, work)
+        # The same workers each time, or new ones if one of them was killed.
+        return get_reusable_executor(max_workers=self.workers).submit(_on_one_core, work)
 
     def close(self, running: dict[Future[Any], int]) -> None:
         if running:
