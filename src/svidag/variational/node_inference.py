@@ -23,11 +23,13 @@ from svidag.mechanisms.local import LocalScores
 from svidag.prior import EdgePrior
 from svidag.run import loop, streams
 from svidag.run.chains import run_segments
+from svidag.run.status import Status
 from svidag.run.streams import Stream, host_generator
 from svidag.variational.evidence_estimate import GuideEstimator
+from svidag.variational.guide_covering import GuideCovering
 from svidag.variational.kept_sets import KeptParentSets, KeptSetEstimator, UncorrectedEstimator
 from svidag.variational.node_guide import NodeGuide
-from svidag.variational.node_training import NodeTraining, TrainingState, nearby_orders
+from svidag.variational.node_training import NodeTraining, nearby_orders
 from svidag.variational.pseudo_marginal import EstimatedChains, PseudoMarginal
 from svidag.variational.settings import VariationalSettings
 
@@ -110,6 +112,7 @@ class NodeResumeState(NamedTuple):
 
     training: loop.ResumeState
     sampling: SampledRounds | None
+    covering: loop.ResumeState | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,27 +208,40 @@ class NodeInference:
         s = self.settings
         key_run = streams.key(seed, Stream.GUIDE_ROUNDS)
         training = NodeTraining(self.scores, self.prior, s)
-        burn_in, rounds = (None, None) if resume is None else resume
-        # Where rounds have begun, training has ended, if only because its time was over.
-        steps = s.iterations if burn_in is None or rounds is None else burn_in.step
+        burn_in, rounds, covered = (None, None, None) if resume is None else resume
+        over = covered is not None or rounds is not None  # training, if only for lack of time
         trained = loop.run(
             training,
             loop.Keys(streams.key(seed, Stream.GUIDE_START), streams.key(seed, Stream.GUIDE_STEPS)),
-            loop.Schedule(steps, chunk=1),
+            loop.Schedule(burn_in.step if burn_in is not None and over else s.iterations, chunk=1),
             report=lambda done, trace: report("training the guide", done, s.iterations),
-            keep=lambda snapshot: keep(lambda: NodeResumeState(snapshot(), rounds)),
+            keep=lambda snapshot: keep(lambda: NodeResumeState(snapshot(), rounds, covered)),
             resume=burn_in,
             expired=lambda: expired(0.5),
         )
-        kept = trained.state.collection.freeze()
-        sampler = self._sampler(trained.state.guides.guides, kept)
         burned_in = partial(_snapshot, training, trained)
+        kept = trained.state.collection.freeze()
+        covering = GuideCovering(
+            trained.state.guides.guides, trained.state.replicas, kept, self.prior, s
+        )
+        steps = s.covering if trained.status is Status.COMPLETED else 0
+        spread = loop.run(
+            covering,
+            loop.Keys(key_run, streams.key(seed, Stream.GUIDE_COVERING)),
+            loop.Schedule(covered.step if covered and rounds is not None else steps, chunk=1),
+            report=lambda done, trace: report("spreading the guide", done, steps) if steps else None,
+            keep=lambda snapshot: keep(lambda: NodeResumeState(burned_in(), rounds, snapshot())),
+            resume=covered,
+            expired=lambda: expired(0.6),
+        )
+        spread_out = partial(_snapshot, covering, spread)
+        sampler = self._sampler(spread.state.guides.guides, kept)
         sampling = run_segments(
-            rounds or self._initial_chains(sampler, key_run, trained.state.replicas),
+            rounds or self._initial_chains(sampler, key_run, spread.state.replicas),
             lambda before: self._segment(sampler, before, key_run, report),
             budget=s.rounds,
             rule=s.enough,
-            keep=lambda so_far: keep(lambda: NodeResumeState(burned_in(), so_far)),
+            keep=lambda so_far: keep(lambda: NodeResumeState(burned_in(), so_far, spread_out())),
             expired=lambda: expired(1.0),
         )
         return InferenceResult(
@@ -298,5 +314,5 @@ class NodeInference:
         )
 
 
-def _snapshot(training: NodeTraining, trained: loop.Outcome[TrainingState]) -> loop.ResumeState:
-    return loop.ResumeState(trained.steps, trained.trace, training.save(trained.state))
+def _snapshot(algorithm: loop.Algorithm, outcome: loop.Outcome) -> loop.ResumeState:
+    return loop.ResumeState(outcome.steps, outcome.trace, algorithm.save(outcome.state))

@@ -92,6 +92,12 @@ class VariationalSettings(Settings):
     burn_in_sweeps: int = setting(
         10, "Chains: sweeps of all replicas after each step of the optimiser.", least=0
     )
+    covering: int = setting(
+        300,
+        "Chains: steps after training in which the guide learns the parent sets that were found, by "
+        "their evidence.",
+        least=0,
+    )
     sweeps: int = setting(40, "Chains: sweeps between two estimates.", least=1)
     reach: float = setting(
         7.0, "Chains: keep parent sets whose share could be above exp(−reach).", above=0
