@@ -1,17 +1,17 @@
 """The guide learns to cover: parent sets that training found, as often as their evidence has them.
 
-The gradient of the bound is that of −KL(q ‖ p). It has a factor q(1 − q) for each edge, so that a guide
-which has settled for one of several explanations has no slope towards the others, and one column in
-which an edge is worth hundreds outweighs many in which it is worth little. After training the guide
-therefore takes steps on the opposite divergence,
+The gradient of the bound is that of −KL(q ‖ p). It has a factor q(1 − q) for each edge, so that a
+guide which has settled for one of several explanations has no slope towards the others, and one
+column in which an edge is worth hundreds outweighs many in which it is worth little. After training
+the guide therefore takes steps on the opposite divergence,
 
     −KL(p_j ‖ q_j) = E_{S ~ p_j(· | U)} log q_j(S | U) + constant,
 
 over the orders of the chains. p_j(S | U) ∝ exp w_j(S) is the posterior among the kept sets
 (:mod:`svidag.variational.kept_sets`): what the guide itself has drawn, and neighbours of that
 (memoised wake–sleep, Hewitt et al. 2020). No parent set is scored. For independent edges whose
-logits are linear in the column the problem is convex, and at its solution each edge is as probable
-under the guide as under p_j, averaged over these orders.
+logits are linear in the column, away from their limit, the problem is convex, and at its solution
+each edge is as probable under the guide as under p_j, averaged over these orders.
 """
 
 from __future__ import annotations
@@ -88,9 +88,7 @@ class GuideCovering(HostAlgorithm[CoveringState]):
     def init(self, key: jax.Array) -> CoveringState:
         """What training left, with a fresh optimiser."""
         inexact = eqx.filter(self.guides, eqx.is_inexact_array)
-        return CoveringState(
-            GuideState(self.guides, self._optimiser.init(inexact)), self.replicas
-        )
+        return CoveringState(GuideState(self.guides, self._optimiser.init(inexact)), self.replicas)
 
     def step(self, state: CoveringState, key: jax.Array) -> tuple[CoveringState, CoveringInfo]:
         """Move the orders, draw parent sets that were kept, and raise their density."""
@@ -124,9 +122,8 @@ class GuideCovering(HostAlgorithm[CoveringState]):
 
     def _walk(self, replicas, rng):
         s = self.settings
-        return self.kept.walk(
-            replicas, rng, powers=s.powers, sweeps=s.burn_in_sweeps, moves=s.moves
-        )
+        sweeps = math.ceil(s.burn_in_sweeps / self._walks)
+        return self.kept.walk(replicas, rng, powers=s.powers, sweeps=sweeps, moves=s.moves)
 
 
 def log_density(

@@ -1,9 +1,10 @@
 """Orders by pseudo-marginal moves, parents by a guide for each node: inference without tables.
 
 Burn-in (:mod:`svidag.variational.node_training`) trains the guides on their bound while K chains
-move over orders. Then guides and collected parent sets are frozen, and moves corrected by unbiased
-estimates run at the true target while graphs and edge probabilities are collected, until halves of
-the chains agree.
+move over orders. The guides then learn what was found
+(:mod:`svidag.variational.guide_covering`). After that guides and collected parent sets are frozen,
+and moves corrected by unbiased estimates run at the true target while graphs and edge probabilities
+are collected, until halves of the chains agree.
 
 Step and round t draw from ``fold_in(key, t)``, so that a resumed run equals one left alone.
 """
@@ -23,7 +24,6 @@ from svidag.mechanisms.local import LocalScores
 from svidag.prior import EdgePrior
 from svidag.run import loop, streams
 from svidag.run.chains import run_segments
-from svidag.run.status import Status
 from svidag.run.streams import Stream, host_generator
 from svidag.variational.evidence_estimate import GuideEstimator
 from svidag.variational.guide_covering import GuideCovering
@@ -60,6 +60,8 @@ class SampledRounds:
         For each chain, the share of the evidence in kept parent sets, summed over rounds.
     accepts
         How many proposals each chain accepted.
+    copies
+        How many chains go on from the same one in training, every K/copies-th.
     """
 
     chains: EstimatedChains
@@ -69,9 +71,10 @@ class SampledRounds:
     log_evidence: Float[np.ndarray, "K T"]
     known_sums: Float[np.ndarray, " K"]
     accepts: Int[np.ndarray, " K"]
+    copies: int = 1
 
     @classmethod
-    def blank(cls, chains: EstimatedChains) -> SampledRounds:
+    def blank(cls, chains: EstimatedChains, copies: int = 1) -> SampledRounds:
         """Nothing collected yet."""
         K, m = chains.orders.shape
         return cls(
@@ -82,6 +85,7 @@ class SampledRounds:
             np.empty((K, 0)),
             np.zeros(K),
             np.zeros(K, dtype=np.int64),
+            copies,
         )
 
     @property
@@ -90,9 +94,14 @@ class SampledRounds:
         return self.log_evidence.shape[1]
 
     @property
-    def edges(self) -> Float[np.ndarray, "K m m"]:
-        """The mean of each chain's edge probabilities given the order (Rao–Blackwell)."""
-        return self.edge_sums / max(self.length, 1)
+    def edges(self) -> Float[np.ndarray, "trained m m"]:
+        """The mean edge probabilities given the order (Rao–Blackwell), by chain in training.
+
+        Copies of one chain are not independent and say nothing about each other.
+        """
+        K, m, _ = self.edge_sums.shape
+        means = self.edge_sums / max(self.length, 1)
+        return means.reshape(self.copies, K // self.copies, m, m).mean(axis=0)
 
     def followed_by(self, later: SampledRounds) -> SampledRounds:
         """Both together, as one run."""
@@ -104,11 +113,12 @@ class SampledRounds:
             np.concatenate([self.log_evidence, later.log_evidence], axis=1),
             self.known_sums + later.known_sums,
             self.accepts + later.accepts,
+            self.copies,
         )
 
 
 class NodeResumeState(NamedTuple):
-    """What is needed to go on: burn-in, and the rounds after it if these have begun."""
+    """What is needed to go on: burn-in, and the stages after it as far as these have begun."""
 
     training: loop.ResumeState
     sampling: SampledRounds | None
@@ -224,12 +234,11 @@ class NodeInference:
         covering = GuideCovering(
             trained.state.guides.guides, trained.state.replicas, kept, self.prior, s
         )
-        steps = s.covering if trained.status is Status.COMPLETED else 0
         spread = loop.run(
             covering,
             loop.Keys(key_run, streams.key(seed, Stream.GUIDE_COVERING)),
-            loop.Schedule(covered.step if covered and rounds is not None else steps, chunk=1),
-            report=lambda done, trace: report("spreading the guide", done, steps) if steps else None,
+            loop.Schedule(covered.step if covered and rounds else s.covering, chunk=1),
+            report=lambda done, trace: report("covering what was found", done, max(s.covering, 1)),
             keep=lambda snapshot: keep(lambda: NodeResumeState(burned_in(), rounds, snapshot())),
             resume=covered,
             expired=lambda: expired(0.6),
@@ -255,9 +264,13 @@ class NodeInference:
     def _initial_chains(
         self, sampler: PseudoMarginal, key: jax.Array, replicas: Int[np.ndarray, "K levels m"]
     ) -> SampledRounds:
-        """Chains where burn-in ended, with nothing collected."""
+        """Chains where burn-in ended, each as several, with nothing collected.
+
+        Estimates of many orders take little longer than those of few.
+        """
         first = jax.random.fold_in(key, self.settings.rounds)
-        return SampledRounds.blank(sampler.start(first, replicas))
+        several = np.tile(replicas, (self.settings.copies, 1, 1))
+        return SampledRounds.blank(sampler.start(first, several), self.settings.copies)
 
     def _segment(
         self, sampler: PseudoMarginal, before: SampledRounds, key: jax.Array, report: Report

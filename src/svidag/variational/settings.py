@@ -93,12 +93,12 @@ class VariationalSettings(Settings):
         10, "Chains: sweeps of all replicas after each step of the optimiser.", least=0
     )
     covering: int = setting(
-        300,
-        "Chains: steps after training in which the guide learns the parent sets that were found, by "
-        "their evidence.",
+        200,
+        "Chains: steps after training in which the guide learns what was found, by its evidence.",
         least=0,
     )
-    sweeps: int = setting(40, "Chains: sweeps between two estimates.", least=1)
+    copies: int = setting(4, "Chains: as how many each goes on after training.", least=1)
+    sweeps: int = setting(10, "Chains: sweeps between two estimates.", least=1)
     reach: float = setting(
         7.0, "Chains: keep parent sets whose share could be above exp(−reach).", above=0
     )
