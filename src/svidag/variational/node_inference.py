@@ -248,7 +248,7 @@ class NodeInference:
         sampling = run_segments(
             rounds or self._initial_chains(sampler, key_run, spread.state.replicas),
             lambda before: self._segment(sampler, before, key_run, report),
-            budget=s.rounds,
+            budget=self._rounds,
             rule=s.enough,
             keep=lambda so_far: keep(lambda: NodeResumeState(burned_in(), so_far, spread_out())),
             expired=lambda: expired(1.0),
@@ -261,6 +261,10 @@ class NodeInference:
             kept.count,
         )
 
+    @property
+    def _rounds(self) -> int:
+        return self.settings.most_rounds(len(self.prior.required))
+
     def _initial_chains(
         self, sampler: PseudoMarginal, key: jax.Array, replicas: Int[np.ndarray, "K levels m"]
     ) -> SampledRounds:
@@ -268,7 +272,7 @@ class NodeInference:
 
         Estimates of many orders take little longer than those of few.
         """
-        first = jax.random.fold_in(key, self.settings.rounds)
+        first = jax.random.fold_in(key, self._rounds)
         several = np.tile(replicas, (self.settings.copies, 1, 1))
         return SampledRounds.blank(sampler.start(first, several), self.settings.copies)
 
@@ -280,7 +284,7 @@ class NodeInference:
         orders, graphs, evidence = [], [], []
         new = SampledRounds.blank(chains)
         edges, known, accepts = new.edge_sums, new.known_sums, new.accepts
-        for t in range(begin, min(begin + s.check_every, s.rounds)):
+        for t in range(begin, min(begin + s.check_every, self._rounds)):
             chains, move = sampler.step(chains, jax.random.fold_in(key, t))
             edges += chains.edges
             known += np.exp(chains.log_known - chains.log_evidence).mean(axis=1)
@@ -289,7 +293,7 @@ class NodeInference:
             if t % s.thin == s.thin - 1:
                 orders.append(chains.orders)
                 graphs.append(chains.graphs.astype(np.uint8))
-            report("moving orders", t + 1, s.rounds)
+            report("moving orders", t + 1, self._rounds)
         return SampledRounds(
             chains,
             np.stack(orders, axis=1) if orders else new.orders,
@@ -303,14 +307,14 @@ class NodeInference:
     def _estimate_spread(
         self, sampler: PseudoMarginal, key: jax.Array, chains: EstimatedChains
     ) -> float:
-        keys = (jax.random.fold_in(key, self.settings.rounds + 1 + t) for t in range(REPEATS))
+        keys = (jax.random.fold_in(key, self._rounds + 1 + t) for t in range(REPEATS))
         again = [sampler.start(key, chains.replicas).log_evidence.sum(axis=1) for key in keys]
         return float(np.sqrt(np.var(again, axis=0, ddof=1).mean()))
 
     def _missing(self, sampler: PseudoMarginal, key: jax.Array, chains: EstimatedChains) -> float:
         orders = np.repeat(chains.orders, REPEATS, axis=0)
         near = nearby_orders(orders, self.prior, host_generator(key))
-        there = sampler.start(jax.random.fold_in(key, self.settings.rounds), near[:, None])
+        there = sampler.start(jax.random.fold_in(key, self._rounds), near[:, None])
         present = np.repeat(chains.log_evidence.sum(axis=1), REPEATS)
         relevant = there.log_evidence.sum(axis=1) > present - RELEVANT
         gap = (there.log_evidence - there.log_known).max(axis=1)
