@@ -134,7 +134,7 @@ def log_density(
     Examples
     --------
     >>> sets = jnp.array([[True, False], [False, False], [True, True]])
-    >>> log_density(jnp.zeros((1, 2)), sets, jnp.ones(2, bool)).round(3).tolist()  # 2 log ½
+    >>> [round(float(q), 3) for q in log_density(jnp.zeros((1, 2)), sets, jnp.ones(2, bool))]
     [-1.386, -1.386, -1.386]
     """
     return jax.vmap(lambda one: log_guide(logits, jnp.broadcast_to(one, logits.shape), free)[0])(
