@@ -24,7 +24,7 @@ import choices
 pytestmark = pytest.mark.filterwarnings("ignore::svidag.FitWarning")  # hardly any steps
 
 QUICK = {"exact": False, "chains": 4, "burn_in": 50, "orders": 200, "check_every": 50, "thin": 5}
-GUIDE = {"iterations": 40, "rounds": 200, "sweeps": 10, "estimate_draws": 4}
+GUIDE = {"iterations": 40, "covering": 20, "copies": 1, "rounds": 200, "estimate_draws": 4}
 FLOW = {"blocks": 1, "width": 4}
 OPTIONS = {
     "orders": {"method": "order-mcmc", **QUICK},

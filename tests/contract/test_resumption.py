@@ -30,7 +30,7 @@ TABLE = {
 }  # fmt: skip
 GUIDE = {
     "mechanism": "linear", "method": "svi-dag", "guide": "mean-field", "chains": 2,
-    "iterations": 12, "rounds": 12,
+    "iterations": 12, "covering": 6, "copies": 2, "rounds": 12,
     "check_every": 4, "sweeps": 4, "agreement": 0,
 }  # fmt: skip
 FITS = {

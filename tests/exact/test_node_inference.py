@@ -32,6 +32,7 @@ def problem(prior, m=6, n=60):
 
 QUICK = {
     "iterations": 60, "rounds": 300, "sweeps": 20, "width": 8, "levels": 4, "flattest": 0.1,
+    "covering": 30, "copies": 1,
 }  # fmt: skip
 
 
@@ -77,7 +78,7 @@ def test_without_correction_graphs_are_the_guides():
         how: NodeInference(
             model,
             beliefs,
-            quick(guide="mean-field", iterations=3, learning_rate=1e-3, correction=how),
+            quick(guide="mean-field", iterations=3, covering=0, learning_rate=1e-3, correction=how),
         ).run(seed=0)
         for how in ("pseudo-marginal", "none")
     }
@@ -110,9 +111,9 @@ def test_same_seed_same_result_and_cached_scores_change_nothing():
 
 
 def test_a_run_cut_off_anywhere_goes_on_to_the_same_result(tmp_path):
-    """Cut off in training, after its last step, and between segments of rounds."""
+    """Cut off in training, in covering, after their last steps, and between segments of rounds."""
     model, beliefs, _ = problem(KNOWN)
-    settings = quick(guide="mean-field", iterations=5, rounds=12, check_every=4, agreement=0.0)
+    settings = quick(iterations=5, covering=2, copies=2, rounds=12, check_every=4, agreement=0.0)
 
     def run(**arguments):
         inference = NodeInference(CachedScores(model), beliefs, settings)
@@ -125,8 +126,8 @@ def test_a_run_cut_off_anywhere_goes_on_to_the_same_result(tmp_path):
         Checkpoint(paths[-1], {}).keep("guide", snapshot)
 
     whole = run(keep=keep)
-    assert len(paths) == 1 + 5 + 3
-    for at in (0, 2, 5, 7):
+    assert len(paths) == 1 + 5 + 1 + 2 + 3
+    for at in (0, 2, 5, 7, 8, 10):
         resumed = run(resume=Checkpoint(paths[at], {}).load().state)
         np.testing.assert_array_equal(resumed.sampling.graphs, whole.sampling.graphs)
         np.testing.assert_array_equal(resumed.edge_probabilities, whole.edge_probabilities)
@@ -147,7 +148,7 @@ def test_rounds_that_were_resumed_are_not_forgotten_before_the_next_segment(tmp_
     half = checkpoint.load().state
     assert half.sampling.length == 4
     inference.run(seed=0, resume=half, keep=lambda snapshot: again.append(snapshot()))
-    assert [state.sampling.length for state in again] == [4, 8]
+    assert [state.sampling.length for state in again] == [4, 4, 8]
 
 
 def test_settings_are_checked():

@@ -214,3 +214,52 @@ def test_the_bound_of_a_linear_layer_is_below_its_evidence_and_close_to_it():
     bound = np.asarray(each - sum(mechanism.kl(guide, A))[1], float)
     assert below(bound, log_evidence)
     assert bound.mean() > log_evidence - 0.5
+
+
+def linear_layer_evidence(x, y):
+    """log p(y) of y = b + X w + σ ε with w, b ~ N(0, 1), log σ ~ N(log 0.1, 2²), by quadrature."""
+    design = np.column_stack([x, np.ones(len(y))])
+    values, vectors = np.linalg.eigh(design @ design.T)
+    turned = vectors.T @ y
+    grid = np.linspace(-3, 3, 4001)
+    variance = np.exp(2 * grid)[:, None] + np.maximum(values, 0)[None]
+    log_density = -0.5 * (turned**2 / variance + np.log(2 * np.pi * variance)).sum(axis=1)
+    log_density += scipy.stats.norm(np.log(0.1), 2).logpdf(grid)
+    top = log_density.max()
+    return np.log(scipy.integrate.trapezoid(np.exp(log_density - top), grid)) + top
+
+
+@pytest.mark.parametrize("bound", ["tight", "published"])
+@pytest.mark.parametrize("absent", ["prior", "learned"])
+def test_the_bounds_with_linear_layers_are_below_the_evidence_of_all_graphs(bound, absent):
+    """The sum over the eight graphs of their evidence, weights and noise integrated out."""
+    x, odds = table(), np.log(PRIOR.alpha / PRIOR.beta)
+    log_joint = []
+    for graph in GRAPHS:
+        score = sum(linear_layer_evidence(x[:, graph[:, j]], x[:, j]) for j in range(3))
+        edges = [odds[pair] * graph[pair] - np.log1p(np.exp(odds[pair])) for pair in PAIRS]
+        log_joint.append(score + sum(edges))
+    log_evidence = np.logaddexp.reduce(log_joint)
+
+    mechanism = MLPMechanism(3, hidden=(), hyper=(1,), absent_weights=absent, key=jr.key(0))
+    heads = np.zeros((2, 3, 2, 5), np.float32)  # of means and scales, by node; the last row: bias
+    spread = np.array([0.2, 0.2, 0.2, 0.2, 50**-0.5])
+    heads[0, :, -1, 0], heads[1, :, -1] = 0.4, np.log(np.expm1(spread))
+    mechanism = eqx.tree_at(
+        lambda m: (m.mean_head, m.scale_head), mechanism, tuple(map(jnp.asarray, heads))
+    )
+    guide = BernoulliGuide(jnp.asarray(LOGITS))
+    if bound == "published":
+        guide = MeanFieldGuide(3, location=LOGITS, scale=1.0)
+    terms, _ = eqx.filter_jit(conditional_bound)(
+        Networks(guide, mechanism),
+        PRIOR.to_jax(),
+        ROWS,
+        R,
+        hard_mask(R),
+        jr.key(2),
+        BoundEstimation(0.3, 25, 1, "straight-through", bound),
+    )
+    each = np.asarray(terms.total, float)
+    assert below(each, log_evidence)
+    assert each.mean() > log_evidence - 60  # a guide far from the posterior proves little

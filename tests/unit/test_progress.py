@@ -76,13 +76,14 @@ def test_a_sum_over_all_orders_shows_its_one_stage():
 @pytest.mark.slow
 def test_a_guide_shows_its_training_and_its_rounds():
     recorder = Recorder()
-    method = SVIDAG(guide="mean-field", chains=1, iterations=4, rounds=6, check_every=2)
+    method = SVIDAG(guide="mean-field", chains=1, iterations=4, covering=3, rounds=6, check_every=2)
     svidag.fit(rows(), method=method, mechanism="linear", progress=recorder)
     assert [(title, total) for title, total, _ in recorder.stages] == [
         ("training the guide", 4),
+        ("covering what was found", 3),
         ("moving orders", 6),
     ]
-    assert recorder.stages[1][2] == [1, 2, 3, 4, 5, 6]
+    assert recorder.stages[2][2] == [1, 2, 3, 4, 5, 6]
 
 
 @pytest.mark.slow

@@ -101,7 +101,7 @@ POSTERIORS = {
     ),
     "orders": fitted,
     "all orders": lambda: fitted(OrderMCMC()),
-    "visited graphs": lambda: fitted(SVIDAG(guide="mean-field", iterations=2, rounds=4)),
+    "visited graphs": lambda: fitted(SVIDAG(iterations=2, covering=2, rounds=4)),
     "reweighted": lambda: fitted(graph_weights="structure"),
     "nonlinear": lambda: fitted(mechanism="nonlinear"),
     "chosen mechanism": lambda: fitted(mechanism="auto"),

@@ -55,7 +55,7 @@ class ChainDiagnostics(Details):
 
 
 def chain_values(
-    edges: Float[np.ndarray, "chains m m"],
+    edges: Float[np.ndarray, "groups m m"],
     orders: Int[np.ndarray, "chains S m"],
     log_evidence: Float[np.ndarray, "chains T"],
 ) -> dict[str, Any]:
@@ -76,7 +76,7 @@ def chain_values(
 
 def chain_status(
     rule: Agreement,
-    edges: Float[np.ndarray, "chains m m"],
+    edges: Float[np.ndarray, "groups m m"],
     log_evidence: Float[np.ndarray, "chains T"],
     *,
     time_is_over: bool,

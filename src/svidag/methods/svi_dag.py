@@ -35,7 +35,9 @@ class SVIDAG(VariationalSettings, Method):
         "Structured variational inference with a guide for each node and corrected order moves."
     )
     support: ClassVar[Support] = Support(mechanisms=("auto", "linear", "nonlinear", "mlp"))
-    trial: ClassVar[Mapping[str, Any]] = MappingProxyType({"iterations": 60, "rounds": 60})
+    trial: ClassVar[Mapping[str, Any]] = MappingProxyType(
+        {"iterations": 60, "covering": 60, "rounds": 60}
+    )
 
     def check_mechanism(self, mechanism: str) -> None:
         """Refuse networks with chains, which need the evidence of parent sets."""

@@ -29,8 +29,8 @@ class ChainRecord(Protocol):
         ...
 
     @property
-    def edges(self) -> Float[np.ndarray, "chains m m"]:
-        """The edge probabilities of each chain."""
+    def edges(self) -> Float[np.ndarray, "groups m m"]:
+        """The edge probabilities of each chain, or of each group that began as one."""
         ...
 
     @property

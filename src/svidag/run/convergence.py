@@ -31,7 +31,7 @@ class Agreement:
     mean_error: float = 1.0
 
     def reached(
-        self, edges: Float[np.ndarray, "chains m m"], trace: Float[np.ndarray, "chains S"]
+        self, edges: Float[np.ndarray, "groups m m"], trace: Float[np.ndarray, "chains S"]
     ) -> bool:
         """Whether all conditions hold.
 

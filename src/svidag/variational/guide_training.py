@@ -140,7 +140,7 @@ def _draw(objective, guides, noise, columns, prior):
         drawn = draw_parents(guide, noise, column, prior.required[:, node])
         return drawn.parents, objective.cost(guide, noise, drawn, column, prior, node)
 
-    return _over_nodes_and_orders(single, guides, noise, columns)
+    return over_nodes_and_orders(single, guides, noise, columns)
 
 
 @eqx.filter_jit
@@ -151,7 +151,7 @@ def _ascend(optimiser, objective, state, noise, columns, prior, slope):
 
     @eqx.filter_grad
     def descent(guides):
-        each = _over_nodes_and_orders(single, guides, noise, columns, slope)
+        each = over_nodes_and_orders(single, guides, noise, columns, slope)
         return -each.sum() / columns.shape[1]
 
     gradient = descent(state.guides)
@@ -160,7 +160,7 @@ def _ascend(optimiser, objective, state, noise, columns, prior, slope):
     return GuideState(eqx.apply_updates(state.guides, updates), memory)
 
 
-def _over_nodes_and_orders(single, guides, *by_node_and_order):
+def over_nodes_and_orders(single, guides, *by_node_and_order):
     """`single` for every node (with its own guide) and, within it, for every order."""
 
     def over_orders(guide, node, *by_order):

@@ -102,6 +102,24 @@ def condition(nodes, columns, sets, words, weights, offsets, uniforms, log_sum, 
 
 @no_type_check
 @_compiled
+def draw(nodes, columns, words, weights, offsets, uniforms, chosen):
+    """For each node and column: as many sets, drawn by weight, as there are rising uniforms."""
+    for p in range(len(nodes)):
+        j = nodes[p]
+        log_sum = _log_sum(j, columns[p], words, weights, offsets)
+        passed, d = 0.0, 0
+        for t in range(offsets[j], offsets[j + 1]):
+            if log_sum - weights[t] > NEGLIGIBLE or d == uniforms.shape[1]:
+                break
+            if _within(words[t], columns[p]):
+                passed += np.exp(weights[t] - log_sum)
+                chosen[p, d:] = t  # the last one takes what rounding leaves
+                while d < uniforms.shape[1] and uniforms[p, d] < passed:
+                    d += 1
+
+
+@no_type_check
+@_compiled
 def _within(row, column):
     outside = np.uint64(0)
     for w in range(len(row)):

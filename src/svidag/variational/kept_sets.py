@@ -266,6 +266,21 @@ class KeptParentSets:
         absent = np.where(columns, self.prior.free_log_absent.T[nodes], 0.0).sum(axis=1)
         return log_sum + absent, edges, self.sets[chosen]
 
+    def draw(
+        self,
+        nodes: Int[np.ndarray, " P"],
+        columns: Bool[np.ndarray, "P m"],
+        count: int,
+        rng: np.random.Generator,
+    ) -> Bool[np.ndarray, "P count m"]:
+        """Kept sets within each column by their weight: one from each of `count` equal shares."""
+        uniforms = (np.arange(count) + rng.random((len(nodes), count))) / count
+        chosen = np.zeros((len(nodes), count), dtype=np.int64)
+        surrogate.draw(
+            nodes, pack_words(columns), self.words, self.weights, self.offsets, uniforms, chosen
+        )
+        return self.sets[chosen]
+
     def walk(
         self,
         replicas: Int[np.ndarray, "K levels m"],

@@ -1,9 +1,10 @@
 """Orders by pseudo-marginal moves, parents by a guide for each node: inference without tables.
 
 Burn-in (:mod:`svidag.variational.node_training`) trains the guides on their bound while K chains
-move over orders. Then guides and collected parent sets are frozen, and moves corrected by unbiased
-estimates run at the true target while graphs and edge probabilities are collected, until halves of
-the chains agree.
+move over orders. The guides then learn what was found
+(:mod:`svidag.variational.guide_covering`). After that guides and collected parent sets are frozen,
+and moves corrected by unbiased estimates run at the true target while graphs and edge probabilities
+are collected, until halves of the chains agree.
 
 Step and round t draw from ``fold_in(key, t)``, so that a resumed run equals one left alone.
 """
@@ -25,9 +26,10 @@ from svidag.run import loop, streams
 from svidag.run.chains import run_segments
 from svidag.run.streams import Stream, host_generator
 from svidag.variational.evidence_estimate import GuideEstimator
+from svidag.variational.guide_covering import GuideCovering
 from svidag.variational.kept_sets import KeptParentSets, KeptSetEstimator, UncorrectedEstimator
 from svidag.variational.node_guide import NodeGuide
-from svidag.variational.node_training import NodeTraining, TrainingState, nearby_orders
+from svidag.variational.node_training import NodeTraining, nearby_orders
 from svidag.variational.pseudo_marginal import EstimatedChains, PseudoMarginal
 from svidag.variational.settings import VariationalSettings
 
@@ -58,6 +60,8 @@ class SampledRounds:
         For each chain, the share of the evidence in kept parent sets, summed over rounds.
     accepts
         How many proposals each chain accepted.
+    copies
+        How many chains go on from the same one in training, every K/copies-th.
     """
 
     chains: EstimatedChains
@@ -67,9 +71,10 @@ class SampledRounds:
     log_evidence: Float[np.ndarray, "K T"]
     known_sums: Float[np.ndarray, " K"]
     accepts: Int[np.ndarray, " K"]
+    copies: int = 1
 
     @classmethod
-    def blank(cls, chains: EstimatedChains) -> SampledRounds:
+    def blank(cls, chains: EstimatedChains, copies: int = 1) -> SampledRounds:
         """Nothing collected yet."""
         K, m = chains.orders.shape
         return cls(
@@ -80,6 +85,7 @@ class SampledRounds:
             np.empty((K, 0)),
             np.zeros(K),
             np.zeros(K, dtype=np.int64),
+            copies,
         )
 
     @property
@@ -88,9 +94,14 @@ class SampledRounds:
         return self.log_evidence.shape[1]
 
     @property
-    def edges(self) -> Float[np.ndarray, "K m m"]:
-        """The mean of each chain's edge probabilities given the order (Rao–Blackwell)."""
-        return self.edge_sums / max(self.length, 1)
+    def edges(self) -> Float[np.ndarray, "trained m m"]:
+        """The mean edge probabilities given the order (Rao–Blackwell), by chain in training.
+
+        Copies of one chain are not independent and say nothing about each other.
+        """
+        K, m, _ = self.edge_sums.shape
+        means = self.edge_sums / max(self.length, 1)
+        return means.reshape(self.copies, K // self.copies, m, m).mean(axis=0)
 
     def followed_by(self, later: SampledRounds) -> SampledRounds:
         """Both together, as one run."""
@@ -102,14 +113,16 @@ class SampledRounds:
             np.concatenate([self.log_evidence, later.log_evidence], axis=1),
             self.known_sums + later.known_sums,
             self.accepts + later.accepts,
+            self.copies,
         )
 
 
 class NodeResumeState(NamedTuple):
-    """What is needed to go on: burn-in, and the rounds after it if these have begun."""
+    """What is needed to go on: burn-in, and the stages after it as far as these have begun."""
 
     training: loop.ResumeState
     sampling: SampledRounds | None
+    covering: loop.ResumeState | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,27 +218,39 @@ class NodeInference:
         s = self.settings
         key_run = streams.key(seed, Stream.GUIDE_ROUNDS)
         training = NodeTraining(self.scores, self.prior, s)
-        burn_in, rounds = (None, None) if resume is None else resume
-        # Where rounds have begun, training has ended, if only because its time was over.
-        steps = s.iterations if burn_in is None or rounds is None else burn_in.step
+        burn_in, rounds, covered = (None, None, None) if resume is None else resume
+        over = covered is not None or rounds is not None  # training, if only for lack of time
         trained = loop.run(
             training,
             loop.Keys(streams.key(seed, Stream.GUIDE_START), streams.key(seed, Stream.GUIDE_STEPS)),
-            loop.Schedule(steps, chunk=1),
+            loop.Schedule(burn_in.step if burn_in is not None and over else s.iterations, chunk=1),
             report=lambda done, trace: report("training the guide", done, s.iterations),
-            keep=lambda snapshot: keep(lambda: NodeResumeState(snapshot(), rounds)),
+            keep=lambda snapshot: keep(lambda: NodeResumeState(snapshot(), rounds, covered)),
             resume=burn_in,
             expired=lambda: expired(0.5),
         )
-        kept = trained.state.collection.freeze()
-        sampler = self._sampler(trained.state.guides.guides, kept)
         burned_in = partial(_snapshot, training, trained)
+        kept = trained.state.collection.freeze()
+        covering = GuideCovering(
+            trained.state.guides.guides, trained.state.replicas, kept, self.prior, s
+        )
+        spread = loop.run(
+            covering,
+            loop.Keys(key_run, streams.key(seed, Stream.GUIDE_COVERING)),
+            loop.Schedule(covered.step if covered and rounds else s.covering, chunk=1),
+            report=lambda done, trace: report("covering what was found", done, max(s.covering, 1)),
+            keep=lambda snapshot: keep(lambda: NodeResumeState(burned_in(), rounds, snapshot())),
+            resume=covered,
+            expired=lambda: expired(0.6),
+        )
+        spread_out = partial(_snapshot, covering, spread)
+        sampler = self._sampler(spread.state.guides.guides, kept)
         sampling = run_segments(
-            rounds or self._initial_chains(sampler, key_run, trained.state.replicas),
+            rounds or self._initial_chains(sampler, key_run, spread.state.replicas),
             lambda before: self._segment(sampler, before, key_run, report),
-            budget=s.rounds,
+            budget=self._rounds,
             rule=s.enough,
-            keep=lambda so_far: keep(lambda: NodeResumeState(burned_in(), so_far)),
+            keep=lambda so_far: keep(lambda: NodeResumeState(burned_in(), so_far, spread_out())),
             expired=lambda: expired(1.0),
         )
         return InferenceResult(
@@ -236,12 +261,20 @@ class NodeInference:
             kept.count,
         )
 
+    @property
+    def _rounds(self) -> int:
+        return self.settings.most_rounds(len(self.prior.required))
+
     def _initial_chains(
         self, sampler: PseudoMarginal, key: jax.Array, replicas: Int[np.ndarray, "K levels m"]
     ) -> SampledRounds:
-        """Chains where burn-in ended, with nothing collected."""
-        first = jax.random.fold_in(key, self.settings.rounds)
-        return SampledRounds.blank(sampler.start(first, replicas))
+        """Chains where burn-in ended, each as several, with nothing collected.
+
+        Estimates of many orders take little longer than those of few.
+        """
+        first = jax.random.fold_in(key, self._rounds)
+        several = np.tile(replicas, (self.settings.copies, 1, 1))
+        return SampledRounds.blank(sampler.start(first, several), self.settings.copies)
 
     def _segment(
         self, sampler: PseudoMarginal, before: SampledRounds, key: jax.Array, report: Report
@@ -251,7 +284,7 @@ class NodeInference:
         orders, graphs, evidence = [], [], []
         new = SampledRounds.blank(chains)
         edges, known, accepts = new.edge_sums, new.known_sums, new.accepts
-        for t in range(begin, min(begin + s.check_every, s.rounds)):
+        for t in range(begin, min(begin + s.check_every, self._rounds)):
             chains, move = sampler.step(chains, jax.random.fold_in(key, t))
             edges += chains.edges
             known += np.exp(chains.log_known - chains.log_evidence).mean(axis=1)
@@ -260,7 +293,7 @@ class NodeInference:
             if t % s.thin == s.thin - 1:
                 orders.append(chains.orders)
                 graphs.append(chains.graphs.astype(np.uint8))
-            report("moving orders", t + 1, s.rounds)
+            report("moving orders", t + 1, self._rounds)
         return SampledRounds(
             chains,
             np.stack(orders, axis=1) if orders else new.orders,
@@ -274,14 +307,14 @@ class NodeInference:
     def _estimate_spread(
         self, sampler: PseudoMarginal, key: jax.Array, chains: EstimatedChains
     ) -> float:
-        keys = (jax.random.fold_in(key, self.settings.rounds + 1 + t) for t in range(REPEATS))
+        keys = (jax.random.fold_in(key, self._rounds + 1 + t) for t in range(REPEATS))
         again = [sampler.start(key, chains.replicas).log_evidence.sum(axis=1) for key in keys]
         return float(np.sqrt(np.var(again, axis=0, ddof=1).mean()))
 
     def _missing(self, sampler: PseudoMarginal, key: jax.Array, chains: EstimatedChains) -> float:
         orders = np.repeat(chains.orders, REPEATS, axis=0)
         near = nearby_orders(orders, self.prior, host_generator(key))
-        there = sampler.start(jax.random.fold_in(key, self.settings.rounds), near[:, None])
+        there = sampler.start(jax.random.fold_in(key, self._rounds), near[:, None])
         present = np.repeat(chains.log_evidence.sum(axis=1), REPEATS)
         relevant = there.log_evidence.sum(axis=1) > present - RELEVANT
         gap = (there.log_evidence - there.log_known).max(axis=1)
@@ -298,5 +331,5 @@ class NodeInference:
         )
 
 
-def _snapshot(training: NodeTraining, trained: loop.Outcome[TrainingState]) -> loop.ResumeState:
-    return loop.ResumeState(trained.steps, trained.trace, training.save(trained.state))
+def _snapshot(algorithm: loop.Algorithm, outcome: loop.Outcome) -> loop.ResumeState:
+    return loop.ResumeState(outcome.steps, outcome.trace, algorithm.save(outcome.state))

@@ -31,6 +31,10 @@ FLOWS = {
 """The families of `svidag.networks.flows` by the guide that has them."""
 
 
+ESTIMATED = 5000
+"""Nodes that each chain estimates by default: its rounds times the number of variables."""
+
+
 @dataclass(frozen=True)
 class VariationalSettings(Settings):
     """How a guide over edges is trained, and how orders move."""
@@ -92,12 +96,22 @@ class VariationalSettings(Settings):
     burn_in_sweeps: int = setting(
         10, "Chains: sweeps of all replicas after each step of the optimiser.", least=0
     )
-    sweeps: int = setting(40, "Chains: sweeps between two estimates.", least=1)
+    covering: int = setting(
+        200,
+        "Chains: steps after training in which the guide learns what was found, by its evidence.",
+        least=0,
+    )
+    copies: int = setting(4, "Chains: as how many each goes on after training.", least=1)
+    sweeps: int = setting(10, "Chains: sweeps between two estimates.", least=1)
     reach: float = setting(
         7.0, "Chains: keep parent sets whose share could be above exp(−reach).", above=0
     )
     capacity: int = setting(2000, "Chains: parent sets kept for a node at most.", least=1)
-    rounds: int = setting(200, "Chains: estimated moves after training at most.", least=1)
+    rounds: int | None = setting(
+        None,
+        "Chains: estimated moves after training at most; by default 5000 over the variables.",
+        least=1,
+    )
     estimate_draws: int = setting(8, "Chains: parent sets drawn for each estimate.", least=1)
     check_every: int = setting(20, "Chains: rounds between two checks of agreement.", least=1)
     thin: int = setting(2, "Chains: rounds from one kept graph to the next.", least=1)
@@ -189,7 +203,7 @@ class VariationalSettings(Settings):
             )
 
     def _check_chains(self) -> None:
-        if self.rounds < self.thin:
+        if self.rounds is not None and self.rounds < self.thin:
             raise ValueError(
                 f"rounds must be at least thin = {self.thin}, or no graph is kept; "
                 f"got {self.rounds}"
@@ -208,6 +222,10 @@ class VariationalSettings(Settings):
     def enough(self) -> Agreement:
         """When chains may end before their budget does."""
         return Agreement(float(self.agreement), float(self.effective_orders))
+
+    def most_rounds(self, m: int) -> int:
+        """How many estimated moves m variables get at most; fewer where each takes longer."""
+        return max(ESTIMATED // m, self.check_every) if self.rounds is None else self.rounds
 
     @property
     def powers(self) -> Float[np.ndarray, " levels"]:
