@@ -157,6 +157,7 @@ def interventions_count_or_are_refused(method):
         return
     found = edges(fit(method, data, interventions=mask))
     ignored = edges(fit(method, data))  # of the same shape: nothing is compiled again
+    assert not found.equals(ignored)
     lead = found.loc[CAUSE, EFFECT] - found.loc[EFFECT, CAUSE]
     assert lead > ignored.loc[CAUSE, EFFECT] - ignored.loc[EFFECT, CAUSE] - 0.05
     assert found.loc[CAUSE, EFFECT] > found.loc[EFFECT, CAUSE]

@@ -71,6 +71,12 @@ class Restless(Listed):
         return int(np.random.default_rng().integers(2**31))
 
 
+class Deaf(Listed):
+    def run(self, problem, run):
+        nowhere = np.zeros(problem.data.intervened.shape, dtype=bool)
+        return super().run(replace(problem, data=replace(problem.data, intervened=nowhere)), run)
+
+
 @pytest.mark.parametrize("clause", [c for c in CLAUSES if c != "saved_and_loaded_is_the_same"])
 def test_a_method_of_ones_own_keeps_the_contract(clause, tmp_path):
     CLAUSES[clause](Listed(), tmp_path)
@@ -83,6 +89,7 @@ def test_a_method_of_ones_own_keeps_the_contract(clause, tmp_path):
         (Forgetful, "knowledge_holds_in_every_draw_or_is_refused"),
         (Transposed, "knowledge_holds_in_every_draw_or_is_refused"),
         (Transposed, "interventions_count_or_are_refused"),
+        (Deaf, "interventions_count_or_are_refused"),
         (Restless, "same_seed_gives_the_same_result"),
     ],
 )
