@@ -7,7 +7,6 @@ from scipy.special import logsumexp
 
 import svidag
 from svidag.data import Dataset
-from svidag.data.environments import split_environments
 from svidag.mechanisms.discrete import DiscreteTables
 from svidag.mechanisms.mixed import MixedMechanism
 from svidag.mechanisms.order_averaged import OrderAveraged
@@ -55,10 +54,9 @@ def test_pooled_as_they_are_the_rows_say_otherwise_than_with_their_batch():
 
 
 def test_evidences_are_averages_over_changed_and_unchanged():
-    frame, contexts = split_environments(batched(True), "batch", None)
-    posterior = svidag.fit(frame, method="exact", environments=contexts, progress=False)
+    posterior = svidag.fit(batched(True), method="exact", environments="batch", progress=False)
     scores = posterior.mechanisms.model
-    wide = Dataset.from_any(frame.assign(batch=batched(True)["batch"]))
+    wide = Dataset.from_any(batched(True))  # the batch is its last column
     tables = DiscreteTables.of(wide)
     node, parents = np.array([1]), np.array([[True, False, False]])
     each = [
@@ -71,8 +69,7 @@ def test_evidences_are_averages_over_changed_and_unchanged():
 
 
 def test_sizes_of_a_shift_change_nothing_but_the_prior_of_the_shift():
-    frame, contexts = split_environments(batched(False), "batch", None)
-    posterior = svidag.fit(frame, method="exact", environments=contexts, progress=False)
+    posterior = svidag.fit(batched(False), method="exact", environments="batch", progress=False)
     scores, data = posterior.mechanisms.model, posterior.problem.data
     plain = OrderAveraged(MixedMechanism(data))
     node, parents = np.array([2]), np.array([[False, True, False]])

@@ -263,9 +263,10 @@ def _growth(
     )
     if mechanism.sketch is not None:
         growth = dataclasses.replace(growth, powers=_powers(rows))
+    elif mechanism.name == "mixed":
+        growth = dataclasses.replace(growth, mechanism_sweeps=MIXED_SWEEPS)
     elif mechanism.screened:
-        sweeps = MIXED_SWEEPS if mechanism.name == "mixed" else FLEXIBLE_SWEEPS
-        growth = dataclasses.replace(growth, powers=_powers(rows), mechanism_sweeps=sweeps)
+        growth = dataclasses.replace(growth, powers=_powers(rows), mechanism_sweeps=FLEXIBLE_SWEEPS)
     elif mechanism.name == "discrete":
         growth = dataclasses.replace(growth, mechanism_sweeps=FLEXIBLE_SWEEPS)
     elif mechanism.name != "linear":
