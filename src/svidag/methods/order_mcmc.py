@@ -47,8 +47,8 @@ MAX_FLEXIBLE_VARIABLES, MAX_FLEXIBLE_CELLS = 30, 60_000
 """Variables, and rows times variables, up to which ``"auto"`` considers flexible mechanisms."""
 
 IN_A_MIXTURE = MappingProxyType({"chains": 2, "orders": 100, "rounds": 5, "fresh_searches": 1})
-"""Settings of one fit among the 16 of a mixture: on breast cancer data a fit then takes less than
-half the time, and errors of single fits average out."""
+"""Settings of one fit among the 16 of a mixture, which save time: errors of single fits average
+out."""
 
 EXACT = Reason(
     Level.TRUST,

@@ -1,8 +1,8 @@
 """Independent pieces of work side by side, in processes, with what is finished kept.
 
-Fits hold the interpreter for part of their time, more or less of it by mechanism: in threads two of
-them on two cores took from 55 to 90 % of the time that they take one after the other, in processes
-half of it. The result of a piece depends on its number alone: how many run at once changes nothing.
+Fits hold the interpreter for part of their time, more or less of it by mechanism, so that threads
+would wait for each other. The result of a piece depends on its number alone: how many run at once
+changes nothing.
 """
 
 from __future__ import annotations
