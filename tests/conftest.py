@@ -17,6 +17,12 @@ if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
     atexit.register(shutil.rmtree, programs, ignore_errors=True)
     os.environ["JAX_COMPILATION_CACHE_DIR"] = programs
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+    # An entry that another process is still writing is compiled again, without a word: in this
+    # process by pyproject.toml, in those that tests start by this.
+    os.environ["PYTHONWARNINGS"] = ",".join(
+        f"ignore:Error {done} persistent compilation cache entry:UserWarning"
+        for done in ("reading", "writing")
+    )
 
 from jaxtyping import install_import_hook
 
