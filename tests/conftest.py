@@ -11,6 +11,12 @@ os.environ.setdefault(
     "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
     " --xla_cpu_use_fusion_emitters=false",  # takes half of the time of a compilation
 )
+# Each process of the tests has a core of its own: fits of two of them, on two threads each, would
+# take a quarter more of both. Tests that need several workers ask for them.
+if "PYTEST_XDIST_WORKER" in os.environ and hasattr(os, "sched_setaffinity"):
+    usable = sorted(os.sched_getaffinity(0))
+    number = int(os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw"))
+    os.sched_setaffinity(0, {usable[number % len(usable)]})
 # And what one process has compiled, the others need not compile again.
 if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
     programs = tempfile.mkdtemp(prefix="svidag-programs-")
