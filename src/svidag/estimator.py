@@ -10,6 +10,9 @@ from jaxtyping import Float
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from svidag.data.columns import show
+from svidag.data.environments import split_environments
+from svidag.data.resampling import split_groups
 from svidag.methods import fit
 from svidag.posterior import Posterior
 
@@ -81,7 +84,15 @@ class SVIDAG(BaseEstimator):
         self.progress = progress
         self.checkpoint = checkpoint
 
-    def fit(self, X: Any, y: Any = None, *, interventions: Any = None) -> SVIDAG:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        interventions: Any = None,
+        environments: Any = None,
+        groups: Any = None,
+    ) -> SVIDAG:
         """Find the posterior over causal graphs of the columns of X.
 
         Parameters
@@ -93,10 +104,22 @@ class SVIDAG(BaseEstimator):
         interventions
             Boolean frame or array like X of entries set from outside, or the name of the column of
             X that names each row's target.
+        environments
+            The column, or columns, of batch, laboratory or experiment, or a label for each row: any
+            mechanism may change with them.
+        groups
+            The column of families or other rows that belong together, or a label for each row:
+            resamples take whole groups.
         """
         choices = self.get_params(deep=False)
-        target = interventions if isinstance(interventions, str) else None
-        measured = X if target is None else X.drop(columns=target)
+        measured, _ = split_environments(X, environments, interventions)
+        measured, _ = split_groups(measured, groups, interventions)
+        if isinstance(interventions, str):
+            if interventions not in getattr(measured, "columns", ()):
+                raise ValueError(
+                    f"interventions is {show(interventions)}, which is not a column of X"
+                )
+            measured = measured.drop(columns=interventions)
         values = validate_data(
             self,
             measured,
@@ -108,6 +131,8 @@ class SVIDAG(BaseEstimator):
         self.posterior_: Posterior = fit(
             X if isinstance(X, pd.DataFrame) else values,
             interventions=interventions,
+            environments=environments,
+            groups=groups,
             **choices,
         )
         self.edge_probabilities_: pd.DataFrame = self.posterior_.edge_probabilities()

@@ -37,6 +37,45 @@ def test_a_target_column_is_no_variable(table):
     model = clone(MODEL).fit(marked, interventions="target")
     assert model.n_features_in_ == 4
     assert model.posterior_.names == tuple(table.columns)
+    for data in (marked, table.to_numpy()):
+        with pytest.raises(ValueError, match="interventions is 'tarqet', which is not a column"):
+            clone(MODEL).fit(data, interventions="tarqet")
+
+
+def test_environments_and_groups_are_no_variables(table):
+    """By column or by label: what `svidag.fit` says, bags included, which resample groups."""
+    batch, family = np.arange(120) % 2, [f"f{k // 3}" for k in range(120)]
+    asked = {"method": QUICK, "mechanism": "linear", "bags": 2, "workers": 1}
+    marked = table.assign(batch=np.where(batch, "b", "a"), family=family)
+    model = svidag.SVIDAG(**asked).fit(marked, environments="batch", groups="family")
+    assert list(model.feature_names_in_) == list(table.columns)
+    names = {"environments": "batch", "groups": "family"}
+    posterior = svidag.fit(marked, **asked, **names, progress=False)
+    assert model.edge_probabilities_.equals(posterior.edge_probabilities())
+    assert model.posterior_.changes().equals(posterior.changes())
+    labelled = svidag.SVIDAG(**asked).fit(table, environments=batch, groups=family)
+    assert labelled.edge_probabilities_.equals(posterior.edge_probabilities())
+    without = svidag.fit(table, **asked, progress=False)
+    assert not model.edge_probabilities_.equals(without.edge_probabilities())
+
+
+@pytest.mark.parametrize("argument", ["environments", "groups"])
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("bacth", "{} is 'bacth', which is not a column; the nearest column is 'batch'"),
+        (np.zeros((2, 2)), "{} must .* label each row"),
+        (["a", "b"] * 50, "{} has 100 labels; expected 120, one for each row"),
+    ],
+)
+def test_environments_and_groups_that_are_none_are_refused(table, argument, given, message):
+    marked = table.assign(batch=["a", "b"] * 60)
+    data = marked if isinstance(given, str) else table
+    with pytest.raises(ValueError, match=message.format(argument)):
+        clone(MODEL).fit(data, **{argument: given})
+    if isinstance(given, str):
+        with pytest.raises(ValueError, match="arrays have no names"):
+            clone(MODEL).fit(table.to_numpy(), **{argument: given})
 
 
 def test_the_score_is_the_mean_log_density_of_rows(table):

@@ -12,7 +12,8 @@ from flowjax.bijections import Affine
 
 from svidag.kernels import noise
 from svidag.networks.flows import FAMILIES
-from svidag.variational.guide import BernoulliGuide, FlowGuide, MeanFieldGuide, relaxed_edges
+from svidag.variational.guide import BernoulliGuide, FlowGuide, MeanFieldGuide
+from svidag.variational.relaxed_edges import relax_edges
 
 pytestmark = pytest.mark.slow  # compiles flows
 
@@ -176,7 +177,7 @@ def test_hard_and_soft_edges_share_their_noise():
 
     @jax.jit
     def relax(temperature):
-        return jax.vmap(lambda key: relaxed_edges(key, gamma, temperature))(keys)
+        return jax.vmap(lambda key: relax_edges(key, gamma, temperature))(keys)
 
     hard, soft = relax(0.3)
     np.testing.assert_array_equal(hard, (soft > 0.5).astype(hard.dtype))
@@ -195,7 +196,7 @@ def test_hard_and_soft_edges_share_their_noise():
 def test_hard_edges_are_bernoulli_in_the_logits():
     gamma = jnp.linspace(-4.0, 4.0, 16).reshape(4, 4)
     draws = 40_000
-    draw = jax.jit(jax.vmap(lambda key: relaxed_edges(key, gamma, 0.3)[0]))
+    draw = jax.jit(jax.vmap(lambda key: relax_edges(key, gamma, 0.3)[0]))
     frequency = off_diagonal(draw(jr.split(jr.key(2), draws)).mean(axis=0))
     expected = 1 / (1 + np.exp(-off_diagonal(gamma)))
     # Five standard errors on twelve cells: fails by chance once in 10⁵.

@@ -285,6 +285,18 @@ def test_dropped_columns_are_no_variables(table, tmp_path):
     refused(2, "'nobody'", "fit", table, "-o", tmp_path / "other", "--drop", "nobody", *QUICK)
 
 
+def test_workers_are_asked_for_anew_and_change_no_number(table, finished, tmp_path, monkeypatch):
+    asked, fit = [], svidag.fit
+    monkeypatch.setattr(
+        svidag, "fit", lambda data, **given: asked.append(given["workers"]) or fit(data, **given)
+    )
+    RunDirectory(tmp_path / "run").begin(RunDirectory(finished).request())
+    done("fit", tmp_path / "run", "--workers", 1, "--quiet")
+    assert asked == [1]
+    first = svidag.load(finished / "posterior.svidag").edge_probabilities()
+    assert first.equals(svidag.load(tmp_path / "run/posterior.svidag").edge_probabilities())
+
+
 @pytest.mark.usefixtures("as_users_call")
 @pytest.mark.parametrize(
     ("message", "arguments"),
@@ -299,6 +311,9 @@ def test_dropped_columns_are_no_variables(table, tmp_path):
         ("unknown setting 'orders'", ("fit", "TABLE", "--method", "exact", "--set", "orders=3")),
         ("graph_weights must be", ("fit", "TABLE", "--graph-weights", "both")),
         ("not a column", ("fit", "TABLE", "--interventions", "target")),
+        ("Invalid value for '--workers'", ("fit", "TABLE", "--workers", "0")),
+        ("Invalid value for '--workers'", ("fit", "TABLE", "--workers", "-2")),
+        ("Invalid value for '--workers'", ("fit", "TABLE", "--workers", "all")),
         ("holds no run", ("report", "nowhere")),
     ],
 )

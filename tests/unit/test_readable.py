@@ -1,9 +1,14 @@
 """Text and HTML of results: short, complete, and safe with any name."""
 
+import html
+import re
+
 import numpy as np
 import pytest
 
 import svidag
+from svidag.effects.effect import Effect
+from svidag.effects.levels import LevelWords
 from svidag.methods.mechanism_choice import integrate
 from svidag.posterior import DrawnGraphs, Posterior
 from svidag.problem import Problem
@@ -113,6 +118,36 @@ def test_a_notebook_shows_no_markup_from_names(posterior):
     assert "<b>cancer" not in page
     assert "&lt;b&gt;cancer" in page
     assert page.count("<svg") == page.count("</svg>") == 1
+
+
+def _effect(names):
+    words = LevelWords((f"{names[0]}0", f"{names[0]}1"), "<i>yes</i>", 0.3)
+    draws, structure = np.array([[0.1, 0.2], [0.0, 0.0], [0.3, 0.2]]), np.array([1, 0, 1])
+    return Effect(names[2], names[1], 1.0, 0.0, {names[2]: 2.0}, 0.9, draws, structure, 0.0,
+                  cautions=(f"{names[2]} is far out",), words=words)  # fmt: skip
+
+
+READABLE = {
+    "graph": lambda posterior: posterior.top_graphs(1)[0],
+    "class": lambda posterior: posterior.top_classes(1)[0],
+    "classes": lambda posterior: posterior.cpdag(),
+    "consensus": lambda posterior: posterior.consensus(0.1),  # leaves out an arrow, for a cycle
+    "comparison": lambda posterior: svidag.compare(
+        posterior, Posterior(NAMES, DrawnGraphs(posterior.graphs.graphs[2:], np.ones(1)))
+    ),
+    "effect": lambda posterior: _effect(NAMES),
+}
+
+
+@pytest.mark.parametrize("kind", READABLE)
+def test_a_notebook_shows_what_a_terminal_does_and_no_markup_from_names(posterior, kind):
+    result = READABLE[kind](posterior)
+    page = result._repr_html_()
+    assert "&lt;b&gt;cancer&lt;/b&gt;" in page
+    assert set(re.findall(r"</?(\w+)", page)) == {"div", "p", "ul", "li"}
+    title, *lines = repr(result).split("\n  ")
+    assert html.unescape(re.findall("<p>(.*?)</p>", page)[0]) == title
+    assert [html.unescape(line) for line in re.findall("<li>(.*?)</li>", page)] == lines
 
 
 def test_the_summary_of_a_mixture_lists_its_specifications():

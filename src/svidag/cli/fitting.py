@@ -154,6 +154,14 @@ def fit(
             help="End after this time with what was found; the report says what was cut short."
         ),
     ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Cores to use, and fits of a mixture at a time; by default all that there are. "
+            "The result is the same.",
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same result.")] = 0,
     setting: Annotated[
         list[str] | None,
@@ -203,15 +211,15 @@ def fit(
             if run.checkpoint.exists() and not restart:
                 write_note(f"Going on with the run in {run.path}.")
             with run.running(request, restart=restart):
-                _run(run, request, False if quiet or as_json else None)
+                _run(run, request, False if quiet or as_json else None, workers)
         _write_summary(run, as_json)
 
 
-def _run(run: RunDirectory, request: Request, progress: Any) -> None:
+def _run(run: RunDirectory, request: Request, progress: Any, workers: int | None) -> None:
     from svidag.export import write
 
     try:
-        posterior = request.fit(run.checkpoint, progress)
+        posterior = request.fit(run.checkpoint, progress, workers)
     except KeyboardInterrupt:
         again = f"`svidag fit {shlex.quote(str(run.path))}`"
         if run.checkpoint.exists():

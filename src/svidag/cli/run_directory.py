@@ -97,8 +97,11 @@ class Request:
         """The beliefs, where a file gives them."""
         return None if self.knowledge is None else svidag.Prior.from_file(self.knowledge)
 
-    def fit(self, checkpoint: Path, progress: Any) -> svidag.Posterior:
-        """Fit, going on from the checkpoint if there is one."""
+    def fit(self, checkpoint: Path, progress: Any, workers: int | None = None) -> svidag.Posterior:
+        """Fit, going on from the checkpoint if there is one.
+
+        `workers` is no part of the request: a run may go on with others, to the same result.
+        """
         from svidag.methods.registry import find_method
 
         data, environments = self._source()
@@ -119,6 +122,7 @@ class Request:
             bags=self.bags,
             bag_rows=self.bag_rows,
             minutes=self.minutes,
+            workers=workers,
             seed=self.seed,
             progress=progress,
             checkpoint=checkpoint,

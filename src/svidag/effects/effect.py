@@ -11,10 +11,11 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from svidag.effects.levels import LevelWords
+from svidag.posterior.text import Readable
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Effect:
+class Effect(Readable):
     """The posterior of a total effect: what a change of the cause does to the effect's mean.
 
     Attributes
@@ -199,7 +200,7 @@ class Effect:
             "cautions": list(self.cautions),
         }
 
-    def __repr__(self) -> str:
+    def _text(self) -> tuple[str, list[str]]:
         low, high = self.interval
         cause, effect = self.labels
         held = "".join(
@@ -211,13 +212,13 @@ class Effect:
             title = (
                 f"Effect on {self.quantity} of {cause} = {self.ends[1]} instead of {self.ends[0]}"
             )
-            held += f"\n  {self.sentence}"
-        return (
-            f"{title}{held}\n"
-            f"  mean {self.mean:.4g} ± {self.standard_error:.1g}; "
-            f"{100 * self.level:g} % between {low:.4g} and {high:.4g}\n"
-            f"  no path {self.probability_zero:.3f}, above 0 {self.probability_positive:.3f}, "
-            f"below 0 {self.probability_negative:.3f}\n"
-            f"  sd {self.sd:.3g}: {self.structural_sd:.3g} from the graph, "
-            f"{self.parametric_sd:.3g} from the parameters"
-        ) + "".join(f"\n  caution: {sentence}" for sentence in self.cautions)
+        return title + held, [
+            *([] if self.words is None else [self.sentence]),
+            f"mean {self.mean:.4g} ± {self.standard_error:.1g}; "
+            f"{100 * self.level:g} % between {low:.4g} and {high:.4g}",
+            f"no path {self.probability_zero:.3f}, above 0 {self.probability_positive:.3f}, "
+            f"below 0 {self.probability_negative:.3f}",
+            f"sd {self.sd:.3g}: {self.structural_sd:.3g} from the graph, "
+            f"{self.parametric_sd:.3g} from the parameters",
+            *(f"caution: {sentence}" for sentence in self.cautions),
+        ]

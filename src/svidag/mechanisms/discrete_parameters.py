@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float, Int, UInt8
 from scipy.special import logsumexp
 
 from svidag.mechanisms.discrete import DiscreteTables, configurations
-from svidag.mechanisms.equations import ParameterDistribution
+from svidag.mechanisms.equations import ParameterDistribution, family_generator
 from svidag.mechanisms.nodewise import (
     NodeEquation,
     NodewiseEquations,
@@ -24,7 +24,6 @@ from svidag.mechanisms.nodewise import (
     draw_by_family,
     level_noise,
 )
-from svidag.run.streams import Stream, generator
 
 MOST_CELLS = 5_000_000
 """Probabilities of one node that are drawn at most."""
@@ -110,8 +109,7 @@ class DiscreteParameters(ParameterDistribution):
 
         def tables(j: int, parents: Int[np.ndarray, " l"], count: int) -> list[NodeEquation]:
             alpha = self._concentration(j, parents)
-            mask = sum(1 << int(i) for i in parents)
-            rng = generator(seed, Stream.PARAMETERS, j, mask)
+            rng = family_generator(seed, j, parents)
             return [self._table(j, parents, _log_dirichlet(alpha, rng)) for _ in range(count)]
 
         return draw_by_family(graphs, nodes, tables)

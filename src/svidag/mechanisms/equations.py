@@ -11,12 +11,15 @@ one draw, all in the units of the table. An intervention replaces an equation by
 from __future__ import annotations
 
 import abc
+from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, UInt8
 
 from svidag.graph import ancestors
+from svidag.run.cores import on_all_cores
+from svidag.run.streams import Stream, generator
 
 
 class Equations(abc.ABC):
@@ -55,6 +58,24 @@ class Equations(abc.ABC):
         or NaN where nothing depends on them. `noise` is ε, standard normal and by node, so that
         two calls that share it follow the same units through two interventions.
         """
+
+    def propagate_by_node(
+        self,
+        values: Float[np.ndarray, "S R m"],
+        noise: Float[np.ndarray, "S R m"],
+        nodes: Bool[np.ndarray, "S m"],
+        value: Callable[[int, int, np.ndarray, np.ndarray], np.ndarray],
+    ) -> Float[np.ndarray, "S R m"]:
+        """`propagate` by ``value(s, j, rows, ε_j)`` of one node of one graph at a time."""
+        result = np.array(values, dtype=float)
+        turns = schedule(self.order, nodes)
+
+        def work(s: int) -> None:
+            for j in turns[s][turns[s] >= 0].tolist():
+                result[s, :, j] = value(s, j, result[s], noise[s, :, j])
+
+        on_all_cores(work, range(len(result)))
+        return result
 
 
 class ParameterDistribution(abc.ABC):
@@ -107,3 +128,16 @@ def schedule(
     first = np.argsort(~chosen, axis=1, kind="stable")
     turns = np.where(chosen, order, -1)
     return np.take_along_axis(turns, first, axis=1)
+
+
+def family_generator(seed: int, node: int, parents: Int[np.ndarray, " l"]) -> np.random.Generator:
+    """Random numbers for the parameters of a node with these parents, whatever the graph.
+
+    Examples
+    --------
+    >>> one, again = (family_generator(3, 0, np.array([1, 2])) for _ in range(2))
+    >>> bool(one.random() == again.random())
+    True
+    """
+    mask = sum(1 << int(i) for i in parents)
+    return generator(seed, Stream.PARAMETERS, node, mask)

@@ -38,12 +38,11 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from svidag.data import row_groups
 from svidag.mechanisms.flexible_fit import SCALE_FLOOR, Regression
 from svidag.mechanisms.flexible_structures import REACH, Family, Search, exact_evidence
 from svidag.mechanisms.linear import LinearGaussian
 from svidag.mechanisms.local import require_no_self_loops, tabulate_families
-from svidag.mechanisms.wide import even_thresholds, named_directions
+from svidag.mechanisms.wide import even_thresholds, lay_out, named_directions
 from svidag.run.cores import on_all_cores
 
 SCALE_PRECISION = 4.0
@@ -135,13 +134,8 @@ class FlexibleMechanism:
             raise ValueError(
                 f"locations must be ('linear',) or ('linear', 'network'); got {locations!r}"
             )
-        if intervened is None:
-            intervened = np.zeros(values.shape, dtype=bool)
-        kept, group = row_groups(intervened)
         return cls(
-            np.ascontiguousarray(values.T, dtype=np.float64),
-            np.ascontiguousarray(kept.T),
-            group,
+            *lay_out(values, intervened),
             named_directions(names, units, seed),
             even_thresholds(units, seed),
             LinearGaussian.from_values(values, intervened, weight=weight),

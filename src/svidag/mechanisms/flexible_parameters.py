@@ -20,14 +20,13 @@ from jaxtyping import Bool, Float, Int, UInt8
 from scipy.linalg import solve_triangular
 
 from svidag.data import Scaling
-from svidag.mechanisms.equations import Equations, ParameterDistribution, schedule
+from svidag.mechanisms.equations import Equations, ParameterDistribution, family_generator
 from svidag.mechanisms.flexible import SINGLE_THRESHOLDS, FlexibleMechanism, draw_in, floored
 from svidag.mechanisms.flexible_structures import Family, Structure
 from svidag.mechanisms.linear_parameters import in_table_units
 from svidag.mechanisms.local import by_parent_set
 from svidag.mechanisms.residual_density import COEFFICIENTS, TiltedDensity
 from svidag.run.cores import on_all_cores
-from svidag.run.streams import Stream, generator
 
 _VARIANCE = 3.0  # tails that fall faster than this power have a variance
 
@@ -78,17 +77,12 @@ class FlexibleEquations(Equations):
 
         Standard normal noise becomes noise of the node's own density by its quantiles.
         """
-        result = values.copy()
-        turns = schedule(self.order, nodes)
 
-        def work(s: int) -> None:
-            for j in turns[s][turns[s] >= 0].tolist():
-                location, log_scale = self.predict(s, j, result[s])
-                z = TiltedDensity(self.beta[s, j]).from_normal(noise[s, :, j])
-                result[s, :, j] = location + np.exp(log_scale) * z
+        def value(s: int, j: int, rows: np.ndarray, own: np.ndarray) -> np.ndarray:
+            location, log_scale = self.predict(s, j, rows)
+            return location + np.exp(log_scale) * TiltedDensity(self.beta[s, j]).from_normal(own)
 
-        on_all_cores(work, range(len(result)))
-        return result
+        return self.propagate_by_node(values, noise, nodes, value)
 
     def expected(self, s: int, j: int, rows: Float[np.ndarray, "R m"]) -> Float[np.ndarray, " R"]:
         """E[x_j | its parents] in graph s: location, and the mean of the noise times the scale."""
@@ -248,8 +242,7 @@ def draw_family(
     family: Family, parents: Int[np.ndarray, " l"], node: int, count: int, seed: int
 ) -> FamilyDraws:
     """Draw the structure of a family by its share, and its parameters around the mode."""
-    mask = sum(1 << int(i) for i in parents)
-    choice, normal = generator(seed, Stream.PARAMETERS, node, mask).spawn(2)
+    choice, normal = family_generator(seed, node, parents).spawn(2)
     chosen = choice.choice(len(family.structures), size=count, p=family.shares)
     return _assemble(
         family, len(parents), chosen, lambda structure, c: draw_parameters(structure, c, normal)

@@ -17,7 +17,7 @@ from scipy.special import expit, log_ndtr, log_softmax, ndtr, ndtri
 
 from svidag.data import Kind, Scaling
 from svidag.mechanisms.discrete_regression import LaplaceFit, contrasts
-from svidag.mechanisms.equations import ParameterDistribution
+from svidag.mechanisms.equations import ParameterDistribution, family_generator
 from svidag.mechanisms.linear_parameters import regression
 from svidag.mechanisms.mixed import MixedMechanism
 from svidag.mechanisms.nodewise import (
@@ -27,7 +27,6 @@ from svidag.mechanisms.nodewise import (
     draw_by_family,
     level_noise,
 )
-from svidag.run.streams import Stream, generator
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,9 +189,7 @@ class MixedParameters(ParameterDistribution):
         """Draw version and parameters of every chosen node, once for each graph."""
 
         def equations(j: int, parents: Int[np.ndarray, " l"], count: int) -> list[NodeEquation]:
-            mask = sum(1 << int(i) for i in parents)
-            rng = generator(seed, Stream.PARAMETERS, j, mask)
-            return self._family(j, parents, count, rng)
+            return self._family(j, parents, count, family_generator(seed, j, parents))
 
         return draw_by_family(graphs, nodes, equations)
 

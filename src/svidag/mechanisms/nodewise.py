@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, UInt8
 from scipy.special import ndtr, ndtri
 
-from svidag.mechanisms.equations import Equations, schedule
+from svidag.mechanisms.equations import Equations
 from svidag.mechanisms.local import by_parent_set
 from svidag.run.cores import on_all_cores
 
@@ -69,15 +69,11 @@ class NodewiseEquations(Equations):
         nodes: Bool[np.ndarray, "S m"],
     ) -> Float[np.ndarray, "S R m"]:
         """Replace the chosen nodes by what their equations say, one of each graph at a time."""
-        result = np.array(values, dtype=float)
-        turns = schedule(self.order, nodes)
 
-        def work(s: int) -> None:
-            for j in turns[s][turns[s] >= 0].tolist():
-                result[s, :, j] = self.equations[s, j].value(result[s], noise[s, :, j])
+        def value(s: int, j: int, rows: np.ndarray, own: np.ndarray) -> np.ndarray:
+            return self.equations[s, j].value(rows, own)
 
-        on_all_cores(work, range(len(result)))
-        return result
+        return self.propagate_by_node(values, noise, nodes, value)
 
 
 def draw_by_family(

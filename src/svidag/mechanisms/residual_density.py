@@ -256,6 +256,19 @@ def _add_tail(side, beta, basis, total, mean, cov, informations, phi_shift, phi_
 
 @no_type_check
 @_compiled
+def _piece(a, last):
+    """The piece of the polynomials in which a lies, and how far from its start, in widths."""
+    if a >= _EDGE:
+        return last, (a - _EDGE) / _WIDTH
+    if a <= -_EDGE:
+        return 0, (a + _EDGE) / _WIDTH
+    position = (a + _EDGE) / _WIDTH
+    piece = min(int(position), last - 2)
+    return piece + 1, position - piece
+
+
+@no_type_check
+@_compiled
 def tilt_rows(z, poly, first, second, sums):
     """Σ log p(z) + log Z, and ψ and ψ' of every row; `sums` gets Σ t^p of every piece.
 
@@ -269,15 +282,7 @@ def tilt_rows(z, poly, first, second, sums):
         a = np.log(abs(x) + root)
         a = a if x >= 0 else -a
         da = 1 / root
-        if a >= _EDGE:
-            piece, t = last, (a - _EDGE) / _WIDTH
-        elif a <= -_EDGE:
-            piece, t = 0, (a + _EDGE) / _WIDTH
-        else:
-            position = (a + _EDGE) / _WIDTH
-            piece = min(int(position), last - 2)
-            t = position - piece
-            piece += 1
+        piece, t = _piece(a, last)
         p0, p1, p2, p3 = poly[piece, 0], poly[piece, 1], poly[piece, 2], poly[piece, 3]
         s = p0 + t * (p1 + t * (p2 + t * p3))
         ds = (p1 + t * (2 * p2 + t * 3 * p3)) / _WIDTH
@@ -306,15 +311,7 @@ def basis_slopes(z, pieces):
     slopes = np.empty((len(z), k))
     for i in range(len(z)):
         a = np.arcsinh(z[i])
-        if a >= _EDGE:
-            piece, t = last, (a - _EDGE) / _WIDTH
-        elif a <= -_EDGE:
-            piece, t = 0, (a + _EDGE) / _WIDTH
-        else:
-            position = (a + _EDGE) / _WIDTH
-            piece = min(int(position), last - 2)
-            t = position - piece
-            piece += 1
+        piece, t = _piece(a, last)
         over = 1 / (_WIDTH * np.sqrt(1 + z[i] ** 2))
         for j in range(k):
             p1, p2, p3 = pieces[piece, 1, j], pieces[piece, 2, j], pieces[piece, 3, j]

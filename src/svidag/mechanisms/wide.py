@@ -95,13 +95,8 @@ class WideNetwork:
         """Lay out a table and draw the hidden layer, leaving out intervened entries."""
         if units < 0:
             raise ValueError(f"units must not be negative; got {units}")
-        if intervened is None:
-            intervened = np.zeros(values.shape, dtype=bool)
-        kept, group = row_groups(intervened)
         return cls(
-            np.ascontiguousarray(values.T, dtype=np.float64),
-            np.ascontiguousarray(kept.T),
-            group,
+            *lay_out(values, intervened),
             named_directions(names, units, seed),
             even_thresholds(units, seed),
             weight,
@@ -184,6 +179,17 @@ class WideNetwork:
         thresholds = np.broadcast_to(self.thresholds[:, None], (*chosen.shape[:-1], 1))
         units = np.concatenate([chosen, -thresholds], axis=-1)
         return np.concatenate([plain, np.sqrt(2 / len(self.thresholds)) * units], axis=-2)
+
+
+def lay_out(
+    values: Float[np.ndarray, "N m"], intervened: Bool[np.ndarray, "N m"] | None
+) -> tuple[Float[np.ndarray, "m N"], Bool[np.ndarray, "groups N"], Int[np.ndarray, " m"]]:
+    """Columns as rows; the rows that count for groups of nodes; and the group of each node."""
+    if intervened is None:
+        intervened = np.zeros(values.shape, dtype=bool)
+    kept, group = row_groups(intervened)
+    columns = np.ascontiguousarray(values.T, dtype=np.float64)
+    return columns, np.ascontiguousarray(kept.T), group
 
 
 def _fit_by_features(weights, inputs, targets, weight):

@@ -28,6 +28,7 @@ from svidag.methods.specifications import (
 )
 from svidag.posterior import Posterior
 from svidag.posterior.diagnostics import Level, Reason
+from svidag.posterior.fit_check import FitCheck
 from svidag.posterior.sensitivity import Sensitivity
 from svidag.run.checkpoint import Checkpoint, SavedState
 from svidag.run.deadline import Deadline
@@ -125,23 +126,13 @@ def fit_automatically(
 ) -> Posterior:
     """Fit all rows; it stands if it explains the table and survives the probes, else a mixture."""
     started = time.perf_counter()
-    first = done.first
-    if first is None:
-        first = batch.fit_table(mechanism, done.checkpoint, saved, identity)
-        done.first = dataclasses.replace(first, problem=None)
-        done.keep()
-    first = dataclasses.replace(first, problem=batch.problem)
-    assert first.mechanism is not None
+    first = fit_whole_table(batch, mechanism, done, saved, identity)
     found = check_and_probe(batch, first, done.probes, done.keep)
     posterior = first
     if found.doubtful and not batch.deadline.passed():
         found = dataclasses.replace(found, mixed=True)
-        if found.check is not None and not found.check.passed:
-            n = batch.problem.data.n_rows
-            rows = rows_of_a_bag(found.check, n) if bag_rows is None else min(bag_rows, n)
-            choices = specifications(batch.method, mixture_mechanism(batch, first))
-            planned = batch.plan_bags(choices, FITS, rows)
-            lighter = dataclasses.replace(batch, method=batch.method.for_mixture())
+        if found.failed_check is not None:
+            lighter, planned = plan_small_bags(batch, first, found.failed_check, bag_rows)
             fits = lighter.fit(planned, done.fits, done.keep, "fit of the mixture")
         else:
             planned, fits = _with_probes(batch, first, found, done)
@@ -149,6 +140,35 @@ def fit_automatically(
         posterior = mix(batch, planned, fits, identity=identity, seconds=0.0, because=because)
     done.checkpoint.write()
     return with_sensitivity(posterior, found, time.perf_counter() - started)
+
+
+def fit_whole_table(
+    batch: FitBatch,
+    mechanism: str,
+    done: MixtureCheckpoint,
+    saved: SavedState | None,
+    identity: Any,
+) -> Posterior:
+    """The fit of all rows: the one that an earlier call finished, or else a new one."""
+    if done.first is None:
+        first = batch.fit_table(mechanism, done.checkpoint, saved, identity)
+        done.first = dataclasses.replace(first, problem=None)
+        done.keep()
+    return dataclasses.replace(done.first, problem=batch.problem)
+
+
+def plan_small_bags(
+    batch: FitBatch, first: Posterior, failed: FitCheck, bag_rows: int | None
+) -> tuple[FitBatch, list[PlannedFit]]:
+    """Fits of few rows each, for a table whose fit fails its check; and the batch that runs them.
+
+    The fits of that batch are cheaper than the first one (`Method.for_mixture`).
+    """
+    n = batch.problem.data.n_rows
+    rows = rows_of_a_bag(failed, n) if bag_rows is None else min(bag_rows, n)
+    choices = specifications(batch.method, mixture_mechanism(batch, first))
+    lighter = dataclasses.replace(batch, method=batch.method.for_mixture())
+    return lighter, batch.plan_bags(choices, FITS, rows)
 
 
 def _with_probes(

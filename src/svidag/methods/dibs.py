@@ -69,7 +69,7 @@ class DiBS(DiBSSettings, Method):
 
     def run(self, problem: Problem, run: Run) -> MethodResult:
         """Let the particles move, and take the graphs of those without a cycle."""
-        from svidag.mechanisms.collapsed import parameter_distribution
+        from svidag.mechanisms.integrated import parameter_distribution
         from svidag.run import loop
 
         settings = self.resolve(run.mechanism)

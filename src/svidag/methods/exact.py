@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from svidag.data import Kind
 from svidag.exact.graphs import exact_graphs, require_feasible
-from svidag.mechanisms.collapsed import parameter_distribution
+from svidag.mechanisms.integrated import parameter_distribution
 from svidag.methods.base import Method, MethodResult, Run, Support
 from svidag.methods.changes import mechanism_changes
 from svidag.methods.mechanism_choice import integrate

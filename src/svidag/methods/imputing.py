@@ -21,15 +21,14 @@ from jaxtyping import Float64
 
 from svidag.data.imputation import MissingCells
 from svidag.mechanisms.environment_parameters import EnvironmentParameters
-from svidag.methods.bagging import MixtureCheckpoint, with_sensitivity
-from svidag.methods.mixing import FitBatch, mix, slimmed
-from svidag.methods.probing import (
-    FITS,
-    check_and_probe,
-    contradicting,
-    mixture_mechanism,
-    rows_of_a_bag,
+from svidag.methods.bagging import (
+    MixtureCheckpoint,
+    fit_whole_table,
+    plan_small_bags,
+    with_sensitivity,
 )
+from svidag.methods.mixing import FitBatch, mix, slimmed
+from svidag.methods.probing import FITS, check_and_probe, contradicting
 from svidag.methods.specifications import (
     RAW,
     PlannedFit,
@@ -75,16 +74,12 @@ def fit_imputed(
     if isinstance(fits, int):
         n = batch.problem.data.n_rows
         choices = specifications(batch.method, mechanism)
-        planned = _resampled(batch, choices, fits, n if bag_rows is None else bag_rows)
+        bags = batch.plan_bags(choices, fits, n if bag_rows is None else bag_rows)
+        planned = _of_completed_tables(batch, bags)
         found = batch.fit(planned, done.fits, done.keep, STAGE)
         done.checkpoint.write()
         return _mixture(batch, planned, found, identity, time.perf_counter() - started)
-    first = done.first
-    if first is None:
-        first = batch.fit_table(mechanism, done.checkpoint, saved, identity)
-        done.first = dataclasses.replace(first, problem=None)
-        done.keep()
-    first = dataclasses.replace(first, problem=batch.problem)
+    first = fit_whole_table(batch, mechanism, done, saved, identity)
     if fits is None:
         planned, found, wanted = _augmented(batch, first, done)
         done.checkpoint.write()
@@ -109,12 +104,9 @@ def _automatic(
     else:
         found = dataclasses.replace(found, mixed=True)
         because = f", because {found.reason}"
-        if found.check is not None and not found.check.passed:
-            n = batch.problem.data.n_rows
-            rows = rows_of_a_bag(found.check, n) if bag_rows is None else min(bag_rows, n)
-            choices = specifications(batch.method, mixture_mechanism(batch, first))
-            planned = _resampled(batch, choices, FITS, rows)
-            lighter = dataclasses.replace(batch, method=batch.method.for_mixture())
+        if found.failed_check is not None:
+            lighter, bags = plan_small_bags(batch, first, found.failed_check, bag_rows)
+            planned = _of_completed_tables(batch, bags)
         else:
             probes = [probe.planned for probe in contradicting(found, batch, first)]
             planned, lighter = _alternating(batch, first, probes), batch
@@ -124,13 +116,10 @@ def _automatic(
     return with_sensitivity(posterior, found, time.perf_counter() - started)
 
 
-def _resampled(
-    batch: FitBatch, choices: tuple[Specification, ...], count: int, rows: int
-) -> list[PlannedFit]:
-    """Resampled rows, each time of another completed table."""
+def _of_completed_tables(batch: FitBatch, bags: list[PlannedFit]) -> list[PlannedFit]:
+    """The same resampled rows, each time of another completed table."""
     cells = _cells(batch).draws
-    planned = batch.plan_bags(choices, count, rows)
-    return [dataclasses.replace(one, cells=cells[k % len(cells)]) for k, one in enumerate(planned)]
+    return [dataclasses.replace(one, cells=cells[k % len(cells)]) for k, one in enumerate(bags)]
 
 
 def _alternating(batch: FitBatch, first: Posterior, probes: list[PlannedFit]) -> list[PlannedFit]:

@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 
 from svidag.data import Dataset
-from svidag.mechanisms.collapsed import IntegratedScores
 from svidag.mechanisms.discrete import DiscreteTables
 from svidag.mechanisms.environments import EnvironmentScores
 from svidag.mechanisms.flexible import FlexibleMechanism
 from svidag.mechanisms.flexible_screen import ScreenedFlexible
+from svidag.mechanisms.integrated import IntegratedScores
 from svidag.mechanisms.local import FamilyScores
 from svidag.mechanisms.mixed import MixedMechanism
 from svidag.mechanisms.mixed_screen import ScreenedMixed

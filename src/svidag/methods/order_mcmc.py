@@ -17,9 +17,9 @@ import numpy as np
 
 from svidag.data import Kind
 from svidag.exact.orders import ExactOrders, parent_weights
-from svidag.mechanisms.collapsed import IntegratedScores, parameter_distribution
 from svidag.mechanisms.discrete import DiscreteTables
 from svidag.mechanisms.environments import EnvironmentScores
+from svidag.mechanisms.integrated import IntegratedScores, parameter_distribution
 from svidag.mechanisms.linear import LinearGaussian
 from svidag.mechanisms.wide import WideNetwork
 from svidag.methods.base import Method, MethodResult, Run, Support

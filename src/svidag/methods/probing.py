@@ -65,7 +65,7 @@ def check_and_probe(
         return found
     batch.report("checking the fit", 0, None)
     found = dataclasses.replace(found, check=check_fit(first, batch.groups))
-    if found.check is not None and not found.check.passed:
+    if found.failed_check is not None:
         return found
     probes = plan_probes(batch, first)
     return run_probes(batch, first, found, [one for one in probes if one.change != "resample"],

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float
 
-from svidag.mechanisms.collapsed import parameter_distribution
+from svidag.mechanisms.integrated import parameter_distribution
 from svidag.mechanisms.local import CachedScores, LocalScores
 from svidag.methods.base import MethodResult, Run
 from svidag.methods.chain_diagnostics import (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from svidag.mechanisms.collapsed import parameter_distribution
+from svidag.mechanisms.integrated import parameter_distribution
 from svidag.methods.base import MethodResult, Run
 from svidag.methods.gradient_diagnostics import (
     GradientDiagnostics,

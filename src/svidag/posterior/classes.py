@@ -16,7 +16,7 @@ from jaxtyping import Bool, UInt8
 from svidag.data import row_groups
 from svidag.graph import LimitError, cpdags, members
 from svidag.posterior.posterior import Posterior
-from svidag.posterior.text import arrow_lines, counted, indented
+from svidag.posterior.text import Readable, arrow_lines, counted, shortened
 from svidag.problem import Problem
 
 CLASS_MEMBERS = 500
@@ -24,7 +24,7 @@ CLASS_MEMBERS = 500
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ClassProbabilities:
+class ClassProbabilities(Readable):
     """How often an adjacency is directed, or left open, in the equivalence class of a draw.
 
     Attributes
@@ -45,14 +45,14 @@ class ClassProbabilities:
     most_probable: pd.DataFrame
     probability: float
 
-    def __repr__(self) -> str:
+    def _text(self) -> tuple[str, list[str]]:
         lines = arrow_lines(self.most_probable)
         title = f"The most probable equivalence class, in {100 * self.probability:.2g} % of draws"
-        return title + indented(lines or ["no arrows"])
+        return title, shortened(lines or ["no arrows"])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RankedClass:
+class RankedClass(Readable):
     """A Markov equivalence class as its CPDAG, i — j being 1 in both cells, and its probability.
 
     Attributes
@@ -69,13 +69,13 @@ class RankedClass:
     probability: float
     exact: bool
 
-    def __repr__(self) -> str:
+    def _text(self) -> tuple[str, list[str]]:
         lines = arrow_lines(self.cpdag)
         links = sum("—" in line for line in lines)
         size = f"{counted(len(lines) - links, 'arrow')}, {counted(links, 'link')} without direction"
         how = "" if self.exact else " (share of draws)"
         title = f"Equivalence class of probability {self.probability:.3f}{how} with {size}"
-        return title + indented(lines)
+        return title, shortened(lines)
 
 
 def class_probabilities(

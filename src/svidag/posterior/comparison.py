@@ -10,7 +10,7 @@ from jaxtyping import Float
 
 from svidag.data.columns import listing
 from svidag.posterior import DrawnGraphs, Posterior
-from svidag.posterior.text import counted, indented, probability
+from svidag.posterior.text import Readable, counted, probability
 
 DRAWS = 1000  # from each side, for the distance between distributions with too many graphs to list
 SHOWN = 5
@@ -20,7 +20,7 @@ SMALL = 0.005
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Comparison:
+class Comparison(Readable):
     """What changes from the first posterior to the second.
 
     Attributes
@@ -91,10 +91,10 @@ class Comparison:
             "total_variation": self.total_variation,
         }
 
-    def __repr__(self) -> str:
+    def _text(self) -> tuple[str, list[str]]:
         found = self.summary()
         counts = (
-            f"  arrows above one half: {found['in_both']} in both, {found['reversed']} reversed, "
+            f"arrows above one half: {found['in_both']} in both, {found['reversed']} reversed, "
             f"{found['only_first']} only in the first, {found['only_second']} only in the second"
         )
         apart = "" if self.total_variation is None else f"; distance {self.total_variation:.3f}"
@@ -104,10 +104,9 @@ class Comparison:
             for row in self.largest(SHOWN).to_dict("records")
             if abs(row["change"]) > SMALL
         ]
-        return (
-            f"Comparison of two posteriors over {counted(len(self.first), 'variable')}\n{counts}\n"
-            f"  mean change {self.mean_change:.3f}, largest {self.largest_change:.3f}{apart}"
-        ) + indented(rows)
+        change = f"mean change {self.mean_change:.3f}, largest {self.largest_change:.3f}{apart}"
+        title = f"Comparison of two posteriors over {counted(len(self.first), 'variable')}"
+        return title, [counts, change, *rows]
 
     def _changes(self) -> Float[np.ndarray, " pairs"]:
         return self.difference.to_numpy()[~np.eye(len(self.first), dtype=bool)]

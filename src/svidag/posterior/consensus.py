@@ -26,7 +26,7 @@ from scipy.sparse.csgraph import connected_components
 
 from svidag.graph import find_cycle, topological_order
 from svidag.posterior.posterior import Posterior
-from svidag.posterior.text import arrow_lines, counted, indented, probability
+from svidag.posterior.text import Readable, arrow_lines, counted, probability, shortened
 
 CYCLES = 400
 """How many cycles an integer programme may have to cut; more take minutes."""
@@ -37,7 +37,7 @@ CERTAIN = 1e-9
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Consensus:
+class Consensus(Readable):
     """The DAG with the least expected cost, and what had to give way to its being one.
 
     Attributes
@@ -60,23 +60,20 @@ class Consensus:
     left_out: pd.DataFrame
     exact: bool
 
-    def __repr__(self) -> str:
+    def _text(self) -> tuple[str, list[str]]:
         lines = arrow_lines(self.graph)
         what = "least possible" if self.exact else "least found"
         cost = "" if self.threshold == 0.5 else f", threshold {self.threshold:g}"
-        text = (
-            f"Consensus graph with {counted(len(lines), 'arrow')}{cost}\n"
-            f"  a draw differs from it in {self.expected_differences:.3g} cells on average "
-            f"({what})" + indented(lines)
+        apart = (
+            f"a draw differs from it in {self.expected_differences:.3g} cells on average ({what})"
         )
-        rows = self.left_out.to_dict("records")
-        return text + indented(
-            [
-                f"left out, to avoid a cycle: {row['cause']} → {row['effect']} "
-                f"({probability(row['probability'])})"
-                for row in rows
-            ]
-        )
+        left_out = [
+            f"left out, to avoid a cycle: {row['cause']} → {row['effect']} "
+            f"({probability(row['probability'])})"
+            for row in self.left_out.to_dict("records")
+        ]
+        title = f"Consensus graph with {counted(len(lines), 'arrow')}{cost}"
+        return title, [apart, *shortened(lines), *shortened(left_out)]
 
 
 def consensus(posterior: Posterior, threshold: float = 0.5) -> Consensus:

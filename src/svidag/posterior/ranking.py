@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 
 from svidag.posterior.posterior import Posterior
-from svidag.posterior.text import arrow_lines, counted, indented
+from svidag.posterior.text import Readable, arrow_lines, counted, shortened
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RankedGraph:
+class RankedGraph(Readable):
     """A graph, labelled by cause and effect, and its posterior probability.
 
     Examples
@@ -26,10 +26,10 @@ class RankedGraph:
     graph: pd.DataFrame
     probability: float
 
-    def __repr__(self) -> str:
+    def _text(self) -> tuple[str, list[str]]:
         lines = arrow_lines(self.graph)
         title = f"Graph of probability {self.probability:.3f} with {counted(len(lines), 'arrow')}"
-        return title + indented(lines)
+        return title, shortened(lines)
 
 
 def top_graphs(posterior: Posterior, k: int, n: int, seed: int) -> list[RankedGraph]:

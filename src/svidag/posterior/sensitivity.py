@@ -104,6 +104,11 @@ class Sensitivity:
         return int((self.edges > SURE).sum())
 
     @property
+    def failed_check(self) -> FitCheck | None:
+        """The check of the fit, if the fit fails it."""
+        return None if self.check is None or self.check.passed else self.check
+
+    @property
     def contradicted(self) -> Bool[np.ndarray, "probes m m"]:
         """Which sure arrows each probe contradicts."""
         may = self.credible or (True,) * len(self.probes)
@@ -131,14 +136,14 @@ class Sensitivity:
 
         One sure arrow in twenty may be wrong by what "sure" means; more than that are too many.
         """
-        failed = self.check is not None and not self.check.passed
-        return bool(self.sure and (failed or self.flipped.sum() > (1 - SURE) * self.sure))
+        too_many = self.flipped.sum() > (1 - SURE) * self.sure
+        return bool(self.sure and (self.failed_check is not None or too_many))
 
     @property
     def reason(self) -> str:
         """Why sure arrows must not be trusted, to follow a "because"."""
-        if self.check is not None and not self.check.passed:
-            return self.check.sentence
+        if self.failed_check is not None:
+            return self.failed_check.sentence
         return self.sentence.rstrip(".")
 
     def to_frame(self) -> pd.DataFrame:
@@ -159,8 +164,9 @@ class Sensitivity:
         """What was found, in one sentence."""
         if not self.sure:
             return "No arrow is sure, so that there was nothing to check under other models."
-        if self.check is not None and not self.check.passed:
-            return f"{self.check.sentence[:1].upper()}{self.check.sentence[1:]}."
+        if self.failed_check is not None:
+            words = self.failed_check.sentence
+            return f"{words[:1].upper()}{words[1:]}."
         if not self.probes:
             return "It was not checked whether sure arrows survive another model."
         flips, sure = int(self.flipped.sum()), counted(self.sure, "sure arrow")

@@ -2,11 +2,31 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from html import escape
+
 import numpy as np
 import pandas as pd
 
 SHOWN = 40
 """Arrows listed in the text of a graph."""
+
+
+class Readable(ABC):
+    """A title and lines below it: as text in a terminal, as HTML in a notebook."""
+
+    @abstractmethod
+    def _text(self) -> tuple[str, list[str]]:
+        """The title, and the lines."""
+
+    def __repr__(self) -> str:
+        title, lines = self._text()
+        return "\n  ".join([title, *lines])
+
+    def _repr_html_(self) -> str:
+        title, lines = self._text()
+        listed = "".join(f"<li>{escape(line)}</li>" for line in lines)
+        return f"<div><p>{escape(title)}</p><ul>{listed}</ul></div>"
 
 
 def arrow_lines(graph: pd.DataFrame) -> list[str]:
@@ -23,18 +43,16 @@ def arrow_lines(graph: pd.DataFrame) -> list[str]:
     return arrows + [f"{names[i]} — {names[j]}" for i, j in np.argwhere(np.triu(both))]
 
 
-def indented(lines: list[str], most: int = SHOWN) -> str:
-    r"""Lines below a heading; of many, the first ones and how many follow.
+def shortened(lines: list[str], most: int = SHOWN) -> list[str]:
+    """Of many lines, the first ones and how many follow.
 
     Examples
     --------
-    >>> indented(["a → b", "b → c", "c → d"], most=2)
-    '\n  a → b\n  b → c\n  and 1 more'
+    >>> shortened(["a → b", "b → c", "c → d"], most=2)
+    ['a → b', 'b → c', 'and 1 more']
     """
-    shown = lines[:most]
-    if len(lines) > most:
-        shown = [*shown, f"and {len(lines) - most} more"]
-    return "".join(f"\n  {line}" for line in shown)
+    left = len(lines) - most
+    return [*lines[:most], f"and {left} more"] if left > 0 else lines
 
 
 def counted(count: int, one: str, many: str | None = None) -> str:

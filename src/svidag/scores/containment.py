@@ -44,7 +44,7 @@ def members(sets: UInt64[np.ndarray, "T words"], m: int) -> Bool[np.ndarray, "T 
 
 @no_type_check
 @_compiled
-def _inside(one, other):
+def inside(one, other):
     """Whether one set lies within another."""
     outside = np.uint64(0)
     for w in range(len(one)):
@@ -60,7 +60,7 @@ def log_sums(sets, weights, before, out):
     for s in range(len(before)):
         n, top = 0, -np.inf
         for t in range(len(sets)):
-            if weights[t] > -np.inf and _inside(sets[t], before[s]):
+            if weights[t] > -np.inf and inside(sets[t], before[s]):
                 found[n] = weights[t]
                 top = max(top, weights[t])
                 n += 1
@@ -95,7 +95,7 @@ def add_shares(sets, weights, before, least, peak, mean, room):
             continue
         n, top = 0, -np.inf
         for t in range(len(sets)):
-            if _inside(sets[t], before[s]):
+            if inside(sets[t], before[s]):
                 rows[n], found[n] = t, weights[t]
                 top = max(top, weights[t])
                 n += 1

@@ -39,7 +39,7 @@ from svidag.run.streams import host_generator
 from svidag.samplers.sgmcmc import MomentumState, langevin_step, momentum_start
 from svidag.variational.bayesdag_settings import BayesDAGSettings
 from svidag.variational.minibatches import epoch_batches, summarise_epoch
-from svidag.variational.relaxed_edges import draw_edges
+from svidag.variational.relaxed_edges import draw_relaxed_edges
 
 GAP = 0.005
 """By how much the potential of a required cause stays above that of its effect."""
@@ -282,7 +282,7 @@ class BayesDAG(CompiledAlgorithm[BayesDAGState]):
     ) -> tuple[Float[Array, "m m"], Float[Array, "m m"]]:
         """A graph of these potentials and what their order allows, with relaxed derivatives."""
         logits, P = self.logits(potentials, edges)
-        W, mask = draw_edges(key, logits, self.settings.edge_temperature), permuted_mask(P)
+        W, mask = draw_relaxed_edges(key, logits, self.settings.edge_temperature), permuted_mask(P)
         return self.prior.graph(W, mask), mask
 
     def logits(

@@ -33,7 +33,7 @@ from svidag.run.loop import CompiledAlgorithm
 from svidag.run.streams import host_generator
 from svidag.variational.dds_settings import DDSSettings
 from svidag.variational.minibatches import epoch_batches, summarise_epoch
-from svidag.variational.relaxed_edges import draw_edges
+from svidag.variational.relaxed_edges import draw_relaxed_edges
 
 SMALLEST = 1e-7
 """Probabilities of edges are kept this far from 0 and 1 in the divergence."""
@@ -180,7 +180,7 @@ class DAGSampling(CompiledAlgorithm[DDSState]):
         """A draw of A, with the derivatives of the relaxed order and the relaxed edges."""
         s, keys = self.settings, noise.split(key, 2)
         scores = raise_causes(gumbel_scores(keys[0], graph.psi), self.above)
-        edges = draw_edges(keys[1], graph.logits, s.edge_temperature)
+        edges = draw_relaxed_edges(keys[1], graph.logits, s.edge_temperature)
         return self.prior.graph(edges, sorted_mask(scores, s.order_temperature))
 
     def held_out_error(self, graph: GraphParameters, networks: NodeMLP) -> Float[Array, ""]:

@@ -1,4 +1,4 @@
-"""The edge guide q(γ | r): edge logits given the node potentials, and edges given the logits.
+"""The edge guide q(γ | r): edge logits given the node potentials.
 
 A density guide maps base noise to logits, γ = T_φ(z; r) with z ~ N(0, I) over the m(m − 1) ordered
 pairs, and keeps the log-determinant of the same forward pass, so that
@@ -32,29 +32,7 @@ from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray
 from svidag.kernels import noise
 from svidag.networks.flows import FlowFamily, FlowSettings, conditional_flow, undrawn_flow
 
-__all__ = ["BernoulliGuide", "EdgeGuide", "FlowGuide", "MeanFieldGuide", "relaxed_edges"]
-
-
-def relaxed_edges(
-    key: PRNGKeyArray, gamma: Float[Array, "*K m m"], temperature: float | Float[Array, ""]
-) -> tuple[Float[Array, "*K m m"], Float[Array, "*K m m"]]:
-    """Hard and soft edges share one logistic noise: B = 1[γ + R > 0], B̃ = σ((γ + R)/T).
-
-    B_ij ~ Bernoulli(σ(γ_ij)); both have a zero diagonal (Eq. binary-concrete-sample).
-
-    Examples
-    --------
-    >>> import jax.numpy as jnp, jax.random as jr
-    >>> hard, soft = relaxed_edges(jr.key(0), jnp.zeros((3, 3)), 0.3)
-    >>> bool(((soft > 0.5) == (hard == 1)).all())
-    True
-    """
-    noisy = gamma + noise.logistic(key, gamma.shape)
-    itself = jnp.broadcast_to(jnp.eye(gamma.shape[-1], dtype=bool), gamma.shape)
-    hard = (noisy > 0).astype(gamma.dtype)
-    soft = jax.nn.sigmoid(noisy / temperature)
-    zero = jnp.zeros((), gamma.dtype)
-    return jnp.where(itself, zero, hard), jnp.where(itself, zero, soft)
+__all__ = ["BernoulliGuide", "EdgeGuide", "FlowGuide", "MeanFieldGuide"]
 
 
 class EdgeGuide(eqx.Module):

@@ -31,7 +31,7 @@ from svidag.prior import EdgePrior
 from svidag.run.array_tree import arrays_of, with_arrays
 from svidag.run.loop import HostAlgorithm
 from svidag.run.streams import host_generator
-from svidag.variational.guide_training import GuideState, over_nodes_and_orders
+from svidag.variational.guide_training import GuideState, ascend
 from svidag.variational.kept_sets import KeptParentSets
 from svidag.variational.node_guide import GuideNoise, NodeGuide
 from svidag.variational.settings import VariationalSettings
@@ -87,8 +87,7 @@ class GuideCovering(HostAlgorithm[CoveringState]):
 
     def init(self, key: jax.Array) -> CoveringState:
         """What training left, with a fresh optimiser."""
-        inexact = eqx.filter(self.guides, eqx.is_inexact_array)
-        return CoveringState(GuideState(self.guides, self._optimiser.init(inexact)), self.replicas)
+        return CoveringState(GuideState.first(self.guides, self._optimiser), self.replicas)
 
     def step(self, state: CoveringState, key: jax.Array) -> tuple[CoveringState, CoveringInfo]:
         """Move the orders, draw parent sets that were kept, and raise their density."""
@@ -148,11 +147,4 @@ def _cover(optimiser, state, z, columns, sets, required):
         logits = guide.logits(z, column.astype(jnp.float32))
         return log_density(logits, sets, column & ~required[:, node]).mean()
 
-    def descent(guides):
-        each = over_nodes_and_orders(single, guides, z, columns, sets)
-        return -each.sum() / columns.shape[1]
-
-    value, gradient = eqx.filter_value_and_grad(descent)(state.guides)
-    with jax.numpy_dtype_promotion("standard"):  # optax raises floats to integer powers
-        updates, memory = optimiser.update(gradient, state.optimiser)
-    return GuideState(eqx.apply_updates(state.guides, updates), memory), -value
+    return ascend(optimiser, single, state, z, columns, sets)

@@ -29,6 +29,11 @@ class GuideState(NamedTuple):
     guides: NodeGuide
     optimiser: optax.OptState
 
+    @classmethod
+    def first(cls, guides: NodeGuide, optimiser: optax.GradientTransformation) -> GuideState:
+        """The state before the first step."""
+        return cls(guides, optimiser.init(eqx.filter(guides, eqx.is_inexact_array)))
+
 
 class ScoredDraws(NamedTuple):
     """The parent sets that a training step drew, with their scores; the first axis is the node.
@@ -91,7 +96,7 @@ class GuideTraining:
 
     def start(self, guides: NodeGuide) -> GuideState:
         """The state before the first step."""
-        return GuideState(guides, self.optimiser.init(eqx.filter(guides, eqx.is_inexact_array)))
+        return GuideState.first(guides, self.optimiser)
 
     def step(
         self, state: GuideState, key: PRNGKeyArray, possible: Bool[np.ndarray, "K m m"]
@@ -140,7 +145,7 @@ def _draw(objective, guides, noise, columns, prior):
         drawn = draw_parents(guide, noise, column, prior.required[:, node])
         return drawn.parents, objective.cost(guide, noise, drawn, column, prior, node)
 
-    return over_nodes_and_orders(single, guides, noise, columns)
+    return _over_nodes_and_orders(single, guides, noise, columns)
 
 
 @eqx.filter_jit
@@ -149,18 +154,23 @@ def _ascend(optimiser, objective, state, noise, columns, prior, slope):
         drawn = draw_parents(guide, noise, column, prior.required[:, node])  # the same draws again
         return objective.ascent(guide, noise, drawn, column, prior, node, slope)
 
-    @eqx.filter_grad
-    def descent(guides):
-        each = over_nodes_and_orders(single, guides, noise, columns, slope)
-        return -each.sum() / columns.shape[1]
+    return ascend(optimiser, single, state, noise, columns, slope)[0]
 
-    gradient = descent(state.guides)
+
+def ascend(optimiser, single, state, *by_node_and_order):
+    """One step up the sum of `single` over nodes, averaged over orders; and its value before."""
+
+    def descent(guides):
+        each = _over_nodes_and_orders(single, guides, *by_node_and_order)
+        return -each.sum() / each.shape[1]
+
+    value, gradient = eqx.filter_value_and_grad(descent)(state.guides)
     with jax.numpy_dtype_promotion("standard"):  # optax raises floats to integer powers
         updates, memory = optimiser.update(gradient, state.optimiser)
-    return GuideState(eqx.apply_updates(state.guides, updates), memory)
+    return GuideState(eqx.apply_updates(state.guides, updates), memory), -value
 
 
-def over_nodes_and_orders(single, guides, *by_node_and_order):
+def _over_nodes_and_orders(single, guides, *by_node_and_order):
     """`single` for every node (with its own guide) and, within it, for every order."""
 
     def over_orders(guide, node, *by_order):

@@ -20,6 +20,7 @@ import numba
 import numpy as np
 
 from svidag.samplers.relocation import NONE, SWAP, choose
+from svidag.scores.containment import inside
 
 MEMO = 8192  # sums remembered of each node, a power of two
 NEGLIGIBLE = 25.0  # nats below the largest term at which a sum of weights is cut off
@@ -90,7 +91,7 @@ def condition(nodes, columns, sets, words, weights, offsets, uniforms, log_sum, 
         for t in range(offsets[j], offsets[j + 1]):
             if log_sum[p] - weights[t] > NEGLIGIBLE:
                 break
-            if _within(words[t], columns[p]):
+            if inside(words[t], columns[p]):
                 share = np.exp(weights[t] - log_sum[p])
                 if left >= 0.0:
                     chosen[p] = t
@@ -111,20 +112,11 @@ def draw(nodes, columns, words, weights, offsets, uniforms, chosen):
         for t in range(offsets[j], offsets[j + 1]):
             if log_sum - weights[t] > NEGLIGIBLE or d == uniforms.shape[1]:
                 break
-            if _within(words[t], columns[p]):
+            if inside(words[t], columns[p]):
                 passed += np.exp(weights[t] - log_sum)
                 chosen[p, d:] = t  # the last one takes what rounding leaves
                 while d < uniforms.shape[1] and uniforms[p, d] < passed:
                     d += 1
-
-
-@no_type_check
-@_compiled
-def _within(row, column):
-    outside = np.uint64(0)
-    for w in range(len(row)):
-        outside |= row[w] & ~column[w]
-    return outside == 0
 
 
 @no_type_check
@@ -135,7 +127,7 @@ def _log_sum(j, column, words, weights, offsets):
     for t in range(offsets[j], offsets[j + 1]):
         if top - weights[t] > NEGLIGIBLE:
             break
-        if _within(words[t], column):
+        if inside(words[t], column):
             if total == 0.0:
                 top = weights[t]
             total += np.exp(weights[t] - top)

@@ -36,7 +36,8 @@ from svidag.kernels import noise
 from svidag.mechanisms.mlp import MLPMechanism
 from svidag.orders.relaxation import hard_mask, straight_through
 from svidag.prior.jax_edges import JaxEdgePrior
-from svidag.variational.guide import BernoulliGuide, EdgeGuide, relaxed_edges
+from svidag.variational.guide import BernoulliGuide, EdgeGuide
+from svidag.variational.relaxed_edges import relax_edges
 from svidag.variational.tight_bound import local_expectation, log_guide
 
 
@@ -201,7 +202,7 @@ def draw_edges(
     gamma, log_prior, entropy = jax.vmap(
         lambda r, key: _edge_terms(networks.edges, prior, r, key, published)
     )(r, keys)
-    hard, soft = relaxed_edges(key_noise, gamma, estimation.temperature)
+    hard, soft = relax_edges(key_noise, gamma, estimation.temperature)
     graph = prior.graph(hard, hard_mask(r))
     return EdgeDraws(gamma, hard, soft, graph, log_prior, entropy)
 

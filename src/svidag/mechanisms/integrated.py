@@ -8,7 +8,7 @@ from svidag.data import Scaling
 from svidag.mechanisms.discrete import DiscreteTables
 from svidag.mechanisms.discrete_parameters import DiscreteParameters
 from svidag.mechanisms.environment_parameters import EnvironmentParameters
-from svidag.mechanisms.environments import EnvironmentScores
+from svidag.mechanisms.environments import Base, EnvironmentScores
 from svidag.mechanisms.equations import ParameterDistribution
 from svidag.mechanisms.flexible import FlexibleMechanism
 from svidag.mechanisms.flexible_parameters import FlexibleParameters
@@ -18,19 +18,9 @@ from svidag.mechanisms.linear_parameters import LinearParameters
 from svidag.mechanisms.mixed_parameters import MixedParameters
 from svidag.mechanisms.mixed_screen import ScreenedMixed
 from svidag.mechanisms.order_averaged import OrderAveraged
-from svidag.mechanisms.wide import WideNetwork
 from svidag.mechanisms.wide_parameters import WideParameters
 
-IntegratedScores = (
-    LinearGaussian
-    | WideNetwork
-    | FlexibleMechanism
-    | ScreenedFlexible
-    | DiscreteTables
-    | OrderAveraged
-    | ScreenedMixed
-    | EnvironmentScores
-)
+IntegratedScores = Base | EnvironmentScores
 """Evidences of every node given any parents, with their parameters integrated out."""
 
 
