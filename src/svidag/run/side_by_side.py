@@ -112,14 +112,16 @@ class _Processes:
 
     def __init__(self, workers: int) -> None:
         self.workers = workers
+        self.executor = get_reusable_executor(max_workers=workers)
 
     def submit(self, work: Work) -> Future[Any]:
         # The same workers each time, or new ones if one of them was killed.
-        return get_reusable_executor(max_workers=self.workers).submit(_on_one_core, work)
+        self.executor = get_reusable_executor(max_workers=self.workers)
+        return self.executor.submit(_on_one_core, work)
 
     def close(self, running: dict[Future[Any], int]) -> None:
         if running:
-            get_reusable_executor(kill_workers=True).shutdown(kill_workers=True)
+            self.executor.shutdown(kill_workers=True)
 
 
 def _on_one_core(work: Work) -> Any:
