@@ -67,7 +67,7 @@ docs: $(VENV)/.dev
 	$(BIN)/mkdocs build
 
 clean:
-	rm -rf $(VENV)
+	rm -rf $(VENV) .cache
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

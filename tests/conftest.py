@@ -1,9 +1,7 @@
 """Every test runs with shapes checked (jaxtyping + beartype) and strict JAX promotion."""
 
-import atexit
 import os
-import shutil
-import tempfile
+from pathlib import Path
 
 # Tests compile far more than they run: spare the optimiser, in child processes too.
 os.environ.setdefault(
@@ -17,11 +15,9 @@ if "PYTEST_XDIST_WORKER" in os.environ and hasattr(os, "sched_setaffinity"):
     usable = sorted(os.sched_getaffinity(0))
     number = int(os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw"))
     os.sched_setaffinity(0, {usable[number % len(usable)]})
-# And what one process has compiled, the others need not compile again.
+# And what one process has compiled, neither the others nor the next run need compile again.
 if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
-    programs = tempfile.mkdtemp(prefix="svidag-programs-")
-    atexit.register(shutil.rmtree, programs, ignore_errors=True)
-    os.environ["JAX_COMPILATION_CACHE_DIR"] = programs
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = str(Path(__file__).parents[1] / ".cache/programs")
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
     # An entry that another process is still writing is compiled again, without a word: in this
     # process by pyproject.toml, in those that tests start by this.
