@@ -112,6 +112,7 @@ class SVIDAG(BaseEstimator):
             resamples take whole groups.
         """
         choices = self.get_params(deep=False)
+        X = X.to_pandas() if callable(getattr(X, "to_pandas", None)) else X
         measured, _ = split_environments(X, environments, interventions)
         measured, _ = split_groups(measured, groups, interventions)
         if isinstance(interventions, str):

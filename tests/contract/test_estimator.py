@@ -42,6 +42,19 @@ def test_a_target_column_is_no_variable(table):
             clone(MODEL).fit(data, interventions="tarqet")
 
 
+class Foreign:
+    """A table of another library, known only by its ``to_pandas``."""
+
+    def __init__(self, frame):
+        self.to_pandas = lambda: frame
+
+
+def test_tables_of_other_libraries_keep_their_names(table):
+    marked = table.assign(batch=["a", "b"] * 60)
+    model = clone(MODEL).fit(Foreign(marked), environments="batch")
+    assert model.posterior_.names == tuple(table.columns)
+
+
 def test_environments_and_groups_are_no_variables(table):
     """By column or by label: what `svidag.fit` says, bags included, which resample groups."""
     batch, family = np.arange(120) % 2, [f"f{k // 3}" for k in range(120)]

@@ -74,7 +74,7 @@ def test_a_guide_ends_in_time(data):
 
 
 def test_the_particle_algorithm_ends_after_a_chunk(data):
-    small = {"hidden": (4,), "hyper": (4,), "width": 4, "blocks": 1, "particles": 2}
+    small = {"guide": "mean-field", "hidden": (4,), "hyper": (4,), "particles": 2}
     found = fit(data, "svi-dag-published", iterations=100_000, chunk=2, minutes=0.0, **small)
     assert found.diagnostics.status is Status.TIME
     assert found.diagnostics.details.steps == 2

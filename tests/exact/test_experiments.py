@@ -1,5 +1,7 @@
 """Expected information against sums over all graphs, and densities against what they add up to."""
 
+import html
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -211,6 +213,13 @@ def test_values_are_as_stated_and_the_seed_decides(four):
     assert np.isclose(column, low).any()
     assert np.isclose(column, high).any()
     assert list(one.to_frame()) == ["set to", "bits", "standard error"]
+
+
+def test_a_notebook_shows_title_table_and_notes(four):
+    found = four.next_experiments(10, n=5, seed=3)
+    page = found._repr_html_()
+    assert all(f"<p>{html.escape(line)}</p>" in page for line in (found.title, *found.notes))
+    assert page.count("<table") == 1
 
 
 def test_values_of_a_transformed_column_say_so():

@@ -184,7 +184,7 @@ def test_a_posterior_without_its_problem_is_reported(posterior, tmp_path):
 
 
 QUICK_GUIDE = SVIDAG(chains=2, iterations=4, covering=2, rounds=4, check_every=2, sweeps=2)
-QUICK_NETWORKS = PublishedSVIDAG(iterations=3, blocks=1, width=4, hidden=(4,), hyper=(4,))
+QUICK_NETWORKS = PublishedSVIDAG(iterations=3, guide="mean-field", hidden=(4,), hyper=(4,))
 CHAIN_TRACE, GUIDE_TRACE = (
     "Log evidence of the orders, by chain",
     "Bound while the guide was trained",

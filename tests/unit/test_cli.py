@@ -126,7 +126,7 @@ def test_a_run_and_its_table_can_move_together(table, finished, tmp_path, monkey
 
 def test_a_run_keeps_its_method_and_settings_and_has_them_in_the_fit(table, tmp_path):
     small = ("--method", "svi-dag-published", "--set", "iterations=3", "--set", "hidden=[4]")
-    small += ("--set", "hyper=[4]", "--set", "blocks=1", "--set", "width=4", "--quiet")
+    small += ("--set", "hyper=[4]", "--set", "guide=mean-field", "--quiet")
     result = done("fit", table, "-o", tmp_path / "run", *small)
     assert "note: 3 steps are too few to say anything." in result.stderr
     assert "Verdict: do not trust" in result.stdout

@@ -89,7 +89,7 @@ def test_a_guide_shows_its_training_and_its_rounds():
 @pytest.mark.slow
 def test_algorithm_1_shows_its_steps_with_the_bound():
     recorder = Recorder()
-    tiny = {"blocks": 1, "width": 4, "hidden": (4,), "hyper": (4,), "particles": 2}
+    tiny = {"guide": "mean-field", "hidden": (4,), "hyper": (4,), "particles": 2}
     method = PublishedSVIDAG(iterations=5, chunk=2, **tiny)
     with pytest.warns(svidag.FitWarning, match="5 steps are too few"):
         svidag.fit(rows(), method=method, progress=recorder)

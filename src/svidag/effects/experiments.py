@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -130,7 +131,9 @@ class Experiments:
         return "\n".join([self.title, *lines, *(f"  {note}" for note in self.notes)])
 
     def _repr_html_(self) -> str:
-        return self.to_frame().to_html(float_format="{:.3f}".format)
+        table = self.to_frame().to_html(float_format="{:.3f}".format)
+        notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
+        return f"<div><p>{escape(self.title)}</p>{table}{notes}</div>"
 
 
 def next_experiments(
