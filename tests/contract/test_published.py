@@ -223,12 +223,12 @@ def test_structure_weights_report_their_effective_size():
     assert are_dags(posterior.sample(50)).all()
 
 
+LONG = {**TINY, "guide": "mean-field", "iterations": 600}
 KILLED = """
 import sys, numpy as np
 sys.path[:0] = {tests}
 import test_published as t
-settings = dict(t.TINY, iterations=600)
-p = t.fit(t.rows(), prior=t.KNOWLEDGE, chunk=10, checkpoint=sys.argv[1], **settings)
+p = t.fit(t.rows(), prior=t.KNOWLEDGE, chunk=10, checkpoint=sys.argv[1], **t.LONG)
 np.save(sys.argv[2], p.edge_probabilities().to_numpy())
 """
 
@@ -237,7 +237,7 @@ def test_a_killed_run_resumes_to_identical_probabilities(tmp_path):
     checkpoint, result = tmp_path / "run.npz", tmp_path / "edges.npy"
     code = KILLED.format(tests=[str(folder) for folder in Path(__file__).parents[:2]])
     kill_and_run_again(code, checkpoint, result, Path.exists)
-    straight = fit(rows(), prior=KNOWLEDGE, **{**TINY, "iterations": 600})
+    straight = fit(rows(), prior=KNOWLEDGE, **LONG)
     assert (np.load(result) == straight.edge_probabilities().to_numpy()).all()
 
 
