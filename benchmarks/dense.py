@@ -18,8 +18,7 @@ import networkx as nx
 import numpy as np
 
 import svidag
-from svidag.mechanisms.linear import LinearGaussian
-from svidag.mechanisms.wide import WideNetwork
+from svidag.methods.mechanism_building import MechanismBuilder
 
 CELLS = (
     ("linear", 18, 54),  # summed exactly: what the posterior itself gives
@@ -76,11 +75,9 @@ def measure(kind, m, edges, number):
     started = time.perf_counter()
     posterior = svidag.fit(example.data, mechanism=kind, progress=False)
     seconds = time.perf_counter() - started
-    data, prior = posterior.problem.data, posterior.problem.prior
-    if kind == "linear":
-        model = LinearGaussian.from_values(data.values, data.intervened)
-    else:
-        model = WideNetwork.from_values(data.values, data.names, data.intervened)
+    prior = posterior.problem.prior
+    build = MechanismBuilder(posterior.problem, 0)
+    model = build.linear() if kind == "linear" else build.network(svidag.methods.OrderMCMC.units)
     draws, truth = posterior.sample(1000), example.truth.to_numpy()
     level = "cpdag" if kind == "linear" else "dag"
     shd = svidag.metrics.evaluate(draws, example.truth, level=level)["e_shd"]

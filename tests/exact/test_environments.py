@@ -10,7 +10,7 @@ from svidag.cli import app
 from svidag.data.environments import Environments, split_environments
 from svidag.data.resampling import resample
 from svidag.mechanisms.environments import SIZES, UNCHANGED
-from svidag.mechanisms.linear import LinearGaussian
+from svidag.mechanisms.linear import STANDARDISED_SCALE, LinearGaussian
 from svidag.posterior.residuals import residuals
 
 
@@ -41,16 +41,15 @@ def test_evidences_are_those_of_the_three_changes(fitted):
     contrasts = contexts.contrasts()[1]
     parents = np.array([[False, True, False, True]])
     node = np.array([2])
-    plain = LinearGaussian.from_values(x).family_scores(node, parents)[0]
+
+    def bge(values, parents):
+        model = LinearGaussian.from_values(values, prior_scale=STANDARDISED_SCALE)
+        return model.family_scores(node, parents)[0]
+
+    plain = bge(x, parents)
     wide = np.hstack([parents, np.ones((1, 2), dtype=bool)])
-    shifted = [
-        LinearGaussian.from_values(np.hstack([x, size * contrasts])).family_scores(node, wide)[0]
-        for size in SIZES
-    ]
-    apart = sum(
-        LinearGaussian.from_values(x[contexts.labels == e]).family_scores(node, parents)[0]
-        for e in range(3)
-    )
+    shifted = [bge(np.hstack([x, size * contrasts]), wide) for size in SIZES]
+    apart = sum(bge(x[contexts.labels == e], parents) for e in range(3))
     rest = (1 - UNCHANGED) / 2
     expected = logsumexp(
         [plain, *shifted, apart], b=[UNCHANGED, *[rest / len(SIZES)] * len(SIZES), rest]

@@ -12,7 +12,7 @@ from svidag.effects import densities, information
 from svidag.effects.densities import Families, linear_predictive, log_densities
 from svidag.graph import all_dags
 from svidag.mechanisms.equations import ParameterDistribution
-from svidag.mechanisms.linear import LinearGaussian
+from svidag.mechanisms.linear import STANDARDISED_SCALE, LinearGaussian
 
 ROWS, VALUES = 25, (-1.5, 1.5)
 
@@ -34,6 +34,10 @@ def simulated(posterior, target, size, seed):
     return posterior.mechanisms.draw(graphs, seed).propagate(values, noise, free)
 
 
+def bge(values, intervened=None):
+    return LinearGaussian.from_values(values, intervened, prior_scale=STANDARDISED_SCALE)
+
+
 def enumerated(posterior, target, outcomes):
     """Information about the graph, by all 543 graphs and evidences of the enlarged table."""
     problem, graphs = posterior.problem, all_dags(4)
@@ -45,13 +49,13 @@ def enumerated(posterior, target, outcomes):
         scores = model.family_scores(*asked).reshape(-1, 4)
         return np.delete(scores, target, axis=1).sum(axis=1)
 
-    first = evidence(LinearGaussian.from_values(problem.data.values))
+    first = evidence(bge(problem.data.values))
     bits = []
     for rows in outcomes:
         joined = np.concatenate([problem.data.values, problem.scaling.apply(rows)])
         mask = np.zeros(joined.shape, dtype=bool)
         mask[-ROWS:, target] = True
-        gain = evidence(LinearGaussian.from_values(joined, mask)) - first
+        gain = evidence(bge(joined, mask)) - first
         after = before + gain - logsumexp(before + gain)
         bits.append((np.exp(after) * (after - before))[before > -np.inf].sum() / np.log(2))
     return np.array(bits)
@@ -103,11 +107,11 @@ def test_the_closed_form_is_the_change_of_the_evidence(four):
     problem = four.problem
     rows = simulated(four, 0, 3, seed=4)
     parents = np.array([[True, False, True, False]])
-    before = LinearGaussian.from_values(problem.data.values).family_scores(np.array([1]), parents)
+    before = bge(problem.data.values).family_scores(np.array([1]), parents)
     found = linear_predictive(four.mechanisms, 1, np.array([0, 2]), rows)
     for new, value in zip(rows, found, strict=True):
         joined = np.concatenate([problem.data.values, problem.scaling.apply(new)])
-        after = LinearGaussian.from_values(joined).family_scores(np.array([1]), parents)
+        after = bge(joined).family_scores(np.array([1]), parents)
         jacobian = ROWS * np.log(problem.scaling.scale[1])
         assert value == pytest.approx((after - before)[0] - jacobian, abs=1e-6)
 

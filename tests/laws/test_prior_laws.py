@@ -92,7 +92,7 @@ def test_settled_pairs_add_nothing_to_the_density():
 def test_beta_bernoulli_concentrates_on_the_belief(p):
     """Proposition on the concentration of the Beta–Bernoulli prior, with its exact variance."""
     for nu in (1.0, 10.0, 1e3, 1e6):
-        edges = Prior(p=p, confidence=nu).bind(["a", "b"])
+        edges = Prior(p=p, confidence=nu, shrink_to=0.5).bind(["a", "b"])
         a, b = edges.alpha[0, 1], edges.beta[0, 1]
         variance = a * b / ((a + b) ** 2 * (a + b + 1))
         closed = (nu**2 * p * (1 - p) + nu + 1) / ((nu + 2) ** 2 * (nu + 3))

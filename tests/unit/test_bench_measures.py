@@ -11,7 +11,7 @@ from svidag import exact
 from svidag.bench import measures
 from svidag.bench.cell import Cell, compute
 from svidag.bench.measures import MEASURES, Outcome
-from svidag.mechanisms.linear import LinearGaussian
+from svidag.mechanisms.linear import STANDARDISED_SCALE, LinearGaussian
 from svidag.mechanisms.local import pack_families
 from svidag.mechanisms.wide import WideNetwork
 from svidag.posterior import DrawnGraphs, Posterior
@@ -42,7 +42,7 @@ def log_posterior(graph, problem, mechanism):
     """Σ_j f_j(parents of j) + Σ logit p_ij over the arrows that are open, one term at a time."""
     values, names = problem.data.values, problem.data.names
     model = (
-        LinearGaussian.from_values(values)
+        LinearGaussian.from_values(values, prior_scale=STANDARDISED_SCALE)
         if mechanism == "linear"
         else WideNetwork.from_values(values, names, units=200, seed=SEED)
     )

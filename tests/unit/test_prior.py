@@ -21,15 +21,15 @@ def frame(values: list[list[float]], names: str = "abc") -> pd.DataFrame:
 
 
 def test_base_belief_gives_the_expected_number_of_parents():
-    assert Prior().base_belief(21) == pytest.approx(0.1)
+    assert Prior().base_belief(21) == pytest.approx(0.04)
     assert Prior(expected_parents=3).base_belief(21) == pytest.approx(0.3)
-    assert Prior().base_belief(3) == 0.5
+    assert Prior(expected_parents=1).base_belief(3) == 0.5
     assert Prior().base_belief(1) == 0.5
     assert Prior(p=0.2).base_belief(21) == 0.2
 
 
 def test_paper_rule_on_every_pair():
-    edges = Prior(p=0.2).bind(NAMES)
+    edges = Prior(p=0.2, shrink_to=0.5).bind(NAMES)
     nu = 1 + 500 * 0.3**2
     off = ~np.eye(4, dtype=bool)
     assert edges.names == NAMES
@@ -57,8 +57,29 @@ def test_one_confidence_is_that_of_the_beliefs_and_not_of_the_base():
 
 
 def test_without_beliefs_confidence_is_that_of_the_base():
-    edges = Prior(p=0.05, confidence=1).bind(NAMES)
+    edges = Prior(p=0.05, confidence=1, shrink_to=0.5).bind(NAMES)
     assert edges.marginal[0, 1] == pytest.approx(0.35)
+
+
+@pytest.mark.parametrize("m", [2, 11, 1000])
+def test_pairs_without_a_statement_have_the_base_belief_at_any_size(m):
+    prior = Prior()
+    edges = prior.bind([f"v{k}" for k in range(m)])
+    assert edges.marginal[0, 1] == pytest.approx(prior.base_belief(m))
+
+
+def test_low_confidence_pulls_to_the_base():
+    prior = Prior(p=0.1, beliefs={("a", "b"): 0.9, ("b", "c"): 0.02}, confidence=1)
+    marginal = prior.bind(NAMES).marginal
+    assert marginal[0, 1] == pytest.approx((0.9 + 2 * 0.1) / 3)
+    assert marginal[1, 2] == pytest.approx((0.02 + 2 * 0.1) / 3)
+
+
+@pytest.mark.parametrize("p", [0.0, 1.0])
+def test_a_base_belief_of_none_or_all_stays_soft(p):
+    marginal = Prior(p=p).bind(NAMES).marginal[0, 1]
+    assert 0 < marginal < 1
+    assert marginal == pytest.approx(p, abs=1e-4)
 
 
 def test_confidence_of_each_belief():
@@ -80,7 +101,7 @@ def test_constants_of_the_rule_are_settings():
 
 
 def test_beliefs_of_zero_and_one_stay_soft():
-    edges = Prior(p=0.0, beliefs={("a", "b"): 1}).bind(NAMES)
+    edges = Prior(p=0.0, beliefs={("a", "b"): 1}, shrink_to=0.5).bind(NAMES)
     assert edges.marginal[0, 1] == pytest.approx(127 / 128)
     assert edges.marginal[1, 0] == pytest.approx(1 / 128)
 
@@ -266,28 +287,28 @@ def test_columns_must_be_distinct(names, message):
 
 
 def test_warns_when_low_confidence_raises_a_low_belief():
-    prior = Prior(p=0.1, beliefs={("a", "b"): 0.05}, confidence=1)
+    def prior(confidence):
+        return Prior(p=0.1, beliefs={("a", "b"): 0.05}, confidence=confidence, shrink_to=0.5)
+
     with pytest.warns(
         BeliefWarning, match=r"'a' → 'b' \(belief 0.05, confidence 1: 0.35"
     ) as reported:
-        edges = prior.bind(NAMES)
-    level = edges.marginal[1, 0]
-    assert f"shrink_to={level:.3g}" in str(reported[0].message)
+        prior(1).bind(NAMES)
     enough = float(re.search(r"confidence above (\S+) would", str(reported[0].message))[1])
-    Prior(p=0.1, beliefs={("a", "b"): 0.05}, confidence=1.01 * enough).bind(NAMES)
+    prior(1.01 * enough).bind(NAMES)
     with pytest.warns(BeliefWarning):
-        Prior(p=0.1, beliefs={("a", "b"): 0.05}, confidence=0.99 * enough).bind(NAMES)
+        prior(0.99 * enough).bind(NAMES)
 
 
 def test_warns_when_low_confidence_lowers_a_high_belief():
     with pytest.warns(BeliefWarning, match="'a' → 'b'"):
-        Prior(p=0.9, beliefs={("a", "b"): 0.95}, confidence=1).bind(NAMES)
+        Prior(p=0.9, beliefs={("a", "b"): 0.95}, confidence=1, shrink_to=0.5).bind(NAMES)
 
 
 def test_a_warning_names_five_pairs_and_counts_the_rest():
     beliefs = {("a", effect): 0.05 for effect in "bcdefgh"}
     with pytest.warns(BeliefWarning, match="'a' → 'f'.* and 2 more") as reported:
-        Prior(p=0.1, beliefs=beliefs, confidence=1).bind("abcdefgh")
+        Prior(p=0.1, beliefs=beliefs, confidence=1, shrink_to=0.5).bind("abcdefgh")
     assert len(reported) == 1
 
 
@@ -297,7 +318,7 @@ def test_a_warning_names_five_pairs_and_counts_the_rest():
         Prior(p=0.1, beliefs={("a", "b"): 0.05}),
         Prior(p=0.1, beliefs={("a", "b"): 0.11}),  # the rule itself pulls a little towards ½
         Prior(p=0.1, beliefs={("a", "b"): 0.9}, confidence=1),
-        Prior(p=0.1, beliefs={("a", "b"): 0.05}, confidence=1, shrink_to=0.1),
+        Prior(p=0.1, beliefs={("a", "b"): 0.05}, confidence=1),
         Prior(p=0.1, beliefs={("a", "b"): 0.05}, confidence=1, forbidden=[("a", "b")]),
     ],
 )

@@ -216,16 +216,12 @@ def _evidence(
     outcome: Outcome, problem: Problem, graphs: UInt8[np.ndarray, "S m m"]
 ) -> Float[np.ndarray, " S"]:
     """Σ_j f_j(parents of j) of each graph; a family that several share is scored once."""
-    from svidag.mechanisms.linear import LinearGaussian
     from svidag.mechanisms.local import CachedScores
-    from svidag.mechanisms.wide import WideNetwork
+    from svidag.methods import OrderMCMC
+    from svidag.methods.mechanism_building import MechanismBuilder
 
-    data = problem.data
-    model = (
-        WideNetwork.from_values(data.values, data.names, data.intervened, seed=outcome.seed)
-        if _nonlinear(outcome)
-        else LinearGaussian.from_values(data.values, data.intervened)
-    )
+    build = MechanismBuilder(problem, outcome.seed)
+    model = build.network(OrderMCMC.units) if _nonlinear(outcome) else build.linear()
     count, m, _ = graphs.shape
     nodes = np.tile(np.arange(m), count)
     parents = graphs.swapaxes(1, 2).reshape(-1, m).astype(bool)

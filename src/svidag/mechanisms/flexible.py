@@ -123,6 +123,7 @@ class FlexibleMechanism:
         units: int = 64,
         seed: int = 0,
         weight: float = 1.0,
+        prior_scale: float | None = None,
         locations: Sequence[str] = LOCATIONS,
     ) -> FlexibleMechanism:
         """Lay out a table and draw the hidden layer, leaving out intervened entries."""
@@ -138,7 +139,7 @@ class FlexibleMechanism:
             *lay_out(values, intervened),
             named_directions(names, units, seed),
             even_thresholds(units, seed),
-            LinearGaussian.from_values(values, intervened, weight=weight),
+            LinearGaussian.from_values(values, intervened, prior_scale=prior_scale, weight=weight),
             tuple(locations),
             float(weight),
         )

@@ -13,6 +13,9 @@ the log marginal likelihood of node j with the l parents P is, writing a = α_w 
 All members of a Markov equivalence class get the same total. Rows in which node j was set from
 outside are left out of f_j, so N and R belong to the group of nodes that share a row mask.
 Where every row counts `weight` times, N and the sums over rows are those of so many rows.
+
+By default t = α_μ(α_w − m − 1)/(α_μ + 1), which is ½, for columns in units of their own. Fits of
+standardised columns have t = 1 (`STANDARDISED_SCALE`).
 Everything is float64: differences of scores lose their meaning in float32.
 """
 
@@ -29,6 +32,16 @@ from svidag.data import row_groups
 from svidag.kernels.gaussian_families import score_families
 from svidag.mechanisms.local import LocalScores, require_no_self_loops
 from svidag.mechanisms.subset_scores import score_subsets
+
+STANDARDISED_SCALE = 1.0
+"""The prior scale t for standardised columns.
+
+A slope per standard deviation of noise is N(0, 1/t). Measured per standard deviation of its cause
+too, it is N(0, v/t) with the variance v of that cause, which is ½ on average and 0.21 in the median
+where columns have units of their own and t = ½: standardised, the same prior has t = 1 or more. On
+standardised problems from the model (6 variables, 40 rows) the calibration error is .04 with t = ½,
+.026 with 1 and .007 with 2. A larger t also expects more weak arrows, and draws of dense graphs lie
+further below the true one."""
 
 _BATCH_ELEMENTS = 4_000_000  # matrix entries factorised at once: 32 MB
 
@@ -49,6 +62,8 @@ class LinearGaussian(LocalScores):
         For each node, the index of its group.
     mean_weight, scale_weight
         The prior weights α_μ and α_w; α_w > m + 1.
+    prior_scale
+        The prior scale t of T = t I.
 
     Examples
     --------
@@ -66,6 +81,7 @@ class LinearGaussian(LocalScores):
     group: Int[np.ndarray, " m"]
     mean_weight: float
     scale_weight: float
+    prior_scale: float
 
     @classmethod
     def from_values(
@@ -75,6 +91,7 @@ class LinearGaussian(LocalScores):
         *,
         mean_weight: float = 1.0,
         scale_weight: float | None = None,
+        prior_scale: float | None = None,
         weight: float = 1.0,
     ) -> LinearGaussian:
         """Collect the sufficient statistics of a table, leaving out intervened entries."""
@@ -89,22 +106,20 @@ class LinearGaussian(LocalScores):
             intervened = np.zeros(values.shape, dtype=bool)
         masks, group = row_groups(intervened)
         t = mean_weight * (freedom - m - 1) / (mean_weight + 1)
+        t = t if prior_scale is None else float(prior_scale)
+        if not 0 < t < np.inf:
+            raise ValueError(f"BGe needs a positive prior_scale; got {prior_scale}")
         scatter = np.stack(
             [_posterior_scale(values[mask], mean_weight, t, weight) for mask in masks.T], axis=0
         )
         rows = masks.sum(axis=0) if weight == 1.0 else weight * masks.sum(axis=0)
         mean = weight * (masks.T.astype(float) @ values) / (rows + mean_weight)[:, None]
-        return cls(scatter, mean, rows, group, float(mean_weight), freedom)
+        return cls(scatter, mean, rows, group, float(mean_weight), freedom, t)
 
     @property
     def m(self) -> int:
         """The number of variables."""
         return self.scatter.shape[-1]
-
-    @property
-    def prior_scale(self) -> float:
-        """The prior scale t of T = t I."""
-        return self.mean_weight * (self.scale_weight - self.m - 1) / (self.mean_weight + 1)
 
     def family_scores(
         self, nodes: Int[np.ndarray, " B"], parents: Bool[np.ndarray, "B m"]

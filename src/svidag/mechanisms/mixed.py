@@ -59,6 +59,7 @@ class GaussianFeatures:
     features: MixedFeatures
     intervened: Bool[np.ndarray, "N m"]
     weight: float = 1.0
+    prior_scale: float | None = None
     factors: Float[np.ndarray, " E"] | None = None
 
     def scaled(self, column: int, factor: float) -> GaussianFeatures:
@@ -71,7 +72,9 @@ class GaussianFeatures:
         features = self.features
         intervened = self.intervened[:, features.owner]
         values = features.values if self.factors is None else features.values * self.factors
-        return LinearGaussian.from_values(values, intervened, weight=self.weight)
+        return LinearGaussian.from_values(
+            values, intervened, prior_scale=self.prior_scale, weight=self.weight
+        )
 
     def family_scores(
         self, nodes: Int[np.ndarray, " B"], parents: Bool[np.ndarray, "B m"]
@@ -119,6 +122,8 @@ class MixedMechanism:
         How many times every row counts.
     rows
         The rows that count at all; None for all.
+    prior_scale
+        The prior scale of BGe for continuous columns; None for its default.
 
     Examples
     --------
@@ -135,11 +140,12 @@ class MixedMechanism:
     data: Dataset
     weight: float = 1.0
     rows: Bool[np.ndarray, " N"] | None = None
+    prior_scale: float | None = None
 
     def of_rows(self, rows: Bool[np.ndarray, " N"]) -> MixedMechanism:
         """Regressions of some rows, in which nothing counts as set from outside."""
         natural = replace(self.data, intervened=np.zeros(self.data.intervened.shape, dtype=bool))
-        return MixedMechanism(natural, self.weight, None if rows.all() else rows)
+        return replace(self, data=natural, rows=None if rows.all() else rows)
 
     @property
     def m(self) -> int:
@@ -164,7 +170,7 @@ class MixedMechanism:
     @cached_property
     def gaussian(self) -> GaussianFeatures:
         """Gaussian evidences."""
-        return GaussianFeatures(self.features, self.intervened, self.weight)
+        return GaussianFeatures(self.features, self.intervened, self.weight, self.prior_scale)
 
     def family_scores(
         self, nodes: Int[np.ndarray, " B"], parents: Bool[np.ndarray, "B m"]

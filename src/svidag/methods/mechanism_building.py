@@ -15,7 +15,7 @@ import numpy as np
 from svidag.data import Dataset
 from svidag.mechanisms.environments import SIZES, EnvironmentScores
 from svidag.mechanisms.flexible import LOCATIONS, FlexibleMechanism
-from svidag.mechanisms.linear import LinearGaussian
+from svidag.mechanisms.linear import STANDARDISED_SCALE, LinearGaussian
 from svidag.mechanisms.wide import WideNetwork
 from svidag.problem import Problem
 
@@ -52,15 +52,13 @@ class MechanismBuilder:
     def linear(self) -> LinearGaussian | EnvironmentScores:
         """Linear mechanisms with Gaussian noise (BGe)."""
         _, values, intervened = self._columns()
-        base = LinearGaussian.from_values(values, intervened, weight=self.weight)
+        base = self._bge(values, intervened)
         environments = self.problem.environments
         if environments is None:
             return base
         m, labels = self.problem.data.m, environments.labels
         parts = (
-            LinearGaussian.from_values(
-                values[labels == e, :m], intervened[labels == e, :m], weight=self.weight
-            )
+            self._bge(values[labels == e, :m], intervened[labels == e, :m])
             for e in range(len(environments.levels))
         )
         return self._changing(base, tuple(parts))
@@ -85,6 +83,7 @@ class MechanismBuilder:
                 units=max(1, min(units, FLEXIBLE_UNITS)),
                 seed=self.seed,
                 weight=self.weight,
+                prior_scale=self.prior_scale,
                 locations=LOCATIONS if units else LOCATIONS[:1],
             )
         )
@@ -96,6 +95,16 @@ class MechanismBuilder:
             return make(data)
         numbers = np.arange(float(len(environments.levels)))[:, None]
         return EnvironmentScores(make(environments.beside(data)), numbers, self._shares())
+
+    def _bge(self, values: np.ndarray, intervened: np.ndarray) -> LinearGaussian:
+        return LinearGaussian.from_values(
+            values, intervened, prior_scale=self.prior_scale, weight=self.weight
+        )
+
+    @property
+    def prior_scale(self) -> float | None:
+        """The prior scale of BGe; None for its default, in the units of the table."""
+        return None if self.problem.scaling is None else STANDARDISED_SCALE
 
     def _columns(self) -> tuple[tuple[str, ...], np.ndarray, np.ndarray]:
         """Names, values and mask of the variables, and of contrasts between environments."""
@@ -120,7 +129,7 @@ class MechanismBuilder:
         m, sizes = self.problem.data.m, []
         for size in SIZES:
             scaled = np.column_stack([values[:, :m], size * values[:, m:]])
-            sizes.append(LinearGaussian.from_values(scaled, intervened, weight=self.weight))
+            sizes.append(self._bge(scaled, intervened))
         contrasts = environments.contrasts()[0]
         return EnvironmentScores(base, contrasts, self._shares(), tuple(sizes), parts)
 

@@ -136,7 +136,9 @@ def _build(
     if mechanism == "mixed":
 
         def regressions(data: Dataset) -> OrderAveraged | ScreenedMixed:
-            averaged = OrderAveraged(MixedMechanism(data, build.weight))
+            averaged = OrderAveraged(
+                MixedMechanism(data, build.weight, prior_scale=build.prior_scale)
+            )
             return ScreenedMixed(averaged) if screened else averaged
 
         return build.of_kinds(regressions), None

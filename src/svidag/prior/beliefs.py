@@ -24,6 +24,14 @@ else:
     Number = Values = Pairs = Tiers = Any
 
 
+EXPECTED_PARENTS = 0.4
+"""The default of `Prior.expected_parents`: fewer than most graphs have, since a wrong arrow costs
+more trust than a weak one that takes more rows to find."""
+
+SURE_SHRINKAGE = 1e-4
+"""A base belief of exactly 0 or 1 stays soft: low confidence pulls towards this, or 1 less this."""
+
+
 class BeliefWarning(UserWarning):
     """A belief with little confidence moves its pair against the direction it states."""
 
@@ -38,7 +46,8 @@ class Prior:
         Belief in an edge, for every ordered pair. None: ``min(1/2, 2e/(m − 1))``, with which a
         variable has about e parents, since half of the pairs point backward in the order.
     expected_parents
-        The e above; used when `p` is None.
+        The e above; used when `p` is None. The default, 0.4, expects fewer arrows than most graphs
+        have, so that a weak one needs evidence of its own.
     beliefs
         ``{(cause, effect): p}``, or a DataFrame with causes as rows and effects as columns (NaN
         where nothing is stated). They override single pairs. A belief of exactly 0 or 1 is
@@ -48,8 +57,9 @@ class Prior:
         number for all, or one for each belief in the form of `beliefs`. Pairs without one have
         ν = nu_min + kappa |p − ½|^eta, the paper's rule.
     shrink_to
-        Where low confidence pulls a pair: s in α = νp + 2s, β = ν(1 − p) + 2(1 − s). The paper's
-        ½ pulls towards ½, which *adds* edges to a sparse prior.
+        Where low confidence pulls a pair: s in α = νp + 2s, β = ν(1 − p) + 2(1 − s). None: to the
+        belief of pairs that nothing is stated about, whose probability is then `p` itself. The
+        paper's ½ *adds* edges to a sparse prior: with 1000 variables, 5 parents each.
     required, forbidden
         Pairs (cause, effect) that are certainly edges, certainly not edges.
     tiers
@@ -77,10 +87,10 @@ class Prior:
     """
 
     p: Number | None = None
-    expected_parents: Number = 1.0
+    expected_parents: Number = EXPECTED_PARENTS
     beliefs: Values = field(default_factory=dict)
     confidence: Number | Values | None = None
-    shrink_to: Number = 0.5
+    shrink_to: Number | None = None
     required: Pairs = ()
     forbidden: Pairs = ()
     tiers: Tiers = ()
@@ -104,12 +114,13 @@ class Prior:
             name: statement.number(getattr(self, name), name)
             for name in ("expected_parents", "nu_min", "kappa", "eta")
         }
-        if not 0 < statement.number(self.shrink_to, "shrink_to", high=1.0) < 1:
-            raise ValueError(f"shrink_to must lie strictly between 0 and 1, got {self.shrink_to!r}")
+        shrink_to = self.shrink_to
+        if shrink_to is not None and not 0 < statement.number(shrink_to, "shrink_to", high=1.0) < 1:
+            raise ValueError(f"shrink_to must lie strictly between 0 and 1, got {shrink_to!r}")
         tiers = statement.tiers(self.tiers)
         return numbers | {
             "p": None if self.p is None else statement.number(self.p, "p", high=1.0),
-            "shrink_to": float(self.shrink_to),
+            "shrink_to": None if shrink_to is None else float(shrink_to),
             "beliefs": statement.values_by_edge(self.beliefs, "beliefs", high=1.0),
             "confidence": _confidence(self.confidence),
             "required": statement.edges(self.required, "required"),
@@ -121,7 +132,7 @@ class Prior:
 
     def _check_use(self) -> None:
         """Raise if something is given that nothing else would use."""
-        if self.p is not None and self.expected_parents != 1:
+        if self.p is not None and self.expected_parents != EXPECTED_PARENTS:
             raise ValueError("p and expected_parents both set the base belief; give one of them")
         if isinstance(self.confidence, Mapping):
             for pair in self.confidence:
@@ -166,7 +177,6 @@ class Prior:
         The YAML form has the words of this class, all optional::
 
             p: 0.1                        # or expected_parents: 2
-            shrink_to: 0.5
             beliefs:
               - {from: PKA, to: Raf, p: 0.9, confidence: 20}
             required:
@@ -271,7 +281,8 @@ class Prior:
         for (cause, effect), stated in self._concentrations().items():
             cell = index[cause], index[effect]
             belief[cell], nu[cell] = self._beliefs()[cause, effect], stated
-        edges = EdgePrior(tuple(index), belief, nu, *self._beta(belief, nu), *self._hard(index))
+        beta = self._beta(belief, nu, base)
+        edges = EdgePrior(tuple(index), belief, nu, *beta, *self._hard(index))
         self._warn_of_reversals(edges, base)
         return edges
 
@@ -288,9 +299,16 @@ class Prior:
         stated = self.confidence if isinstance(self.confidence, Mapping) else {}
         return {pair: self.concentration(p) for pair, p in beliefs.items()} | dict(stated)
 
-    def _beta(self, p: Any, nu: Any) -> tuple[Any, Any]:
+    def _beta(self, p: Any, nu: Any, base: float) -> tuple[Any, Any]:
         """α = νp + 2s, β = ν(1 − p) + 2(1 − s)."""
-        return nu * p + 2 * self.shrink_to, nu * (1 - p) + 2 * (1 - self.shrink_to)
+        s = self._shrink_to(base)
+        return nu * p + 2 * s, nu * (1 - p) + 2 * (1 - s)
+
+    def _shrink_to(self, base: float) -> float:
+        """The s above: as stated, or the base belief."""
+        if self.shrink_to is None:
+            return min(max(base, SURE_SHRINKAGE), 1 - SURE_SHRINKAGE)
+        return float(self.shrink_to)
 
     def _hard(
         self, index: Mapping[str, int]
@@ -315,27 +333,27 @@ class Prior:
             yield from ((f"tiers[{k}]", name) for name in tier)
 
     def _warn_of_reversals(self, edges: EdgePrior, base: float) -> None:
-        alpha, beta = self._beta(base, self.concentration(base))
+        alpha, beta = self._beta(base, self.concentration(base), base)
         level = alpha / (alpha + beta)
-        found = list(self._reversals(edges, level))
+        found = list(self._reversals(edges, level, self._shrink_to(base)))
         if found:
             more = f" and {len(found) - 5} more" if len(found) > 5 else ""
             warnings.warn(
                 f"low confidence moves beliefs across the {level:.3g} of an unmentioned pair, "
                 f"against their own direction: {', '.join(found[:5])}{more}. Raise the confidence, "
-                f"or set shrink_to={level:.3g} so that low confidence pulls towards the base",
+                "or leave shrink_to out, so that low confidence pulls towards the base",
                 BeliefWarning,
                 stacklevel=3,
             )
 
-    def _reversals(self, edges: EdgePrior, level: float) -> Iterator[str]:
+    def _reversals(self, edges: EdgePrior, level: float, shrink_to: float) -> Iterator[str]:
         """Beliefs weaker than the rule's that end on the other side of the base marginal."""
         marginal = pd.DataFrame(edges.marginal, edges.names, edges.names)
         for pair, nu in self._concentrations().items():
             p, q = self._beliefs()[pair], marginal.at[pair]
             across = q > 0 and (p < level < q or q < level < p)
             if across and pair not in self._edges("required") and nu < self.concentration(p):
-                enough = 2 * (self.shrink_to - level) / (level - p)
+                enough = 2 * (shrink_to - level) / (level - p)
                 yield (
                     f"{statement.arrow(pair)} (belief {p:g}, confidence {nu:g}: {q:.3g}; "
                     f"confidence above {enough:.3g} would do)"
