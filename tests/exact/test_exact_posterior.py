@@ -11,7 +11,7 @@ import svidag
 from svidag import Prior
 from svidag.exact import structures
 from svidag.graph import are_dags
-from svidag.mechanisms.linear import LinearGaussian
+from svidag.mechanisms.linear import STANDARDISED_SCALE, LinearGaussian
 from svidag.mechanisms.wide import WideNetwork
 
 NAMES = ("a", "b", "c", "d")
@@ -53,9 +53,11 @@ def brute_force(x, mask, prior, graph_weights, standardise=True, build=None):
     names = NAMES[:m] if m <= 4 else (*NAMES, "e")[:m]
     bound = prior.bind(names)
     data = svidag.Dataset.from_any(x, names=names, interventions=mask)
+    scale = None
     if standardise:
-        data, _ = data.standardise()
-    model = (build or LinearGaussian.from_values)(data.values, intervened=data.intervened)
+        (data, _), scale = data.standardise(), STANDARDISED_SCALE
+    build = build or partial(LinearGaussian.from_values, prior_scale=scale)
+    model = build(data.values, intervened=data.intervened)
     score = {}
     for j in range(m):
         for parents in itertools.product((0, 1), repeat=m):
