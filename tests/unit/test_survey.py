@@ -126,3 +126,8 @@ def test_a_column_of_lists_is_advised_against_in_words(tmp_path):
     told = CliRunner().invoke(app, ["check", str(tmp_path / "table.parquet")])
     assert told.exit_code == 2
     assert "column 'parts'" in told.output
+
+
+def test_whole_numbers_beyond_all_floats_are_surveyed():
+    table = numbers(15).assign(big=pd.Series([10**400, 2, 3] * 5, dtype=object))
+    assert all(found.columns != ("big",) for found in survey(table))

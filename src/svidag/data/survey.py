@@ -162,7 +162,10 @@ def _is_text(known: pd.Series) -> bool:
 
 
 def _as_numbers(known: pd.Series) -> pd.Series:
-    return pd.Series(pd.to_numeric(known, errors="coerce"))
+    try:
+        return pd.Series(pd.to_numeric(known, errors="coerce"))
+    except OverflowError:  # whole numbers beyond all floats
+        return pd.Series(pd.to_numeric(known.astype(str), errors="coerce"))
 
 
 def _is_date(known: pd.Series) -> bool:
