@@ -7,6 +7,7 @@ import pytest
 import svidag
 from svidag.data import Dataset
 from svidag.methods.fitting import check
+from svidag.run.checkpoint import Checkpoint, resumable
 
 
 @pytest.mark.usefixtures("as_users_call")
@@ -27,3 +28,17 @@ def test_labels_of_columns_that_are_arrays_are_names_like_others():
     frame.columns = pd.Index([pd.NaT, "b"], dtype=object)
     with pytest.raises(ValueError, match="blank column name at position 0"):
         svidag.fit(frame)
+
+
+def test_a_fit_without_memory_says_what_to_do_and_where_it_goes_on(tmp_path):
+    path = tmp_path / "checkpoint.npz"
+
+    def run(checkpoint):
+        with resumable(checkpoint):
+            checkpoint.keep("chains", lambda: {"done": 3})
+            raise MemoryError("Unable to allocate 3 GiB")
+
+    with pytest.raises(MemoryError, match=r"ran out \(Unable to allocate 3 GiB\); use fewer .*npz"):
+        run(Checkpoint(path, {}))
+    with pytest.raises(MemoryError, match=r"fewer rows or columns$"):
+        run(Checkpoint(None, {}))
