@@ -24,6 +24,8 @@ REPEATS = 8
 """Fits that share what is compiled for them."""
 ROUNDS = 5
 """Rounds of inputs in one process."""
+SHARE = 0.3
+"""Share of the time for methods in turn, however long they take; the rest is for cheap ones."""
 
 
 class Costs:
@@ -44,8 +46,8 @@ class Costs:
         return max(1e-3, self.seconds[key] / max(1, self.count[key]))
 
     def least_used(self) -> str:
-        """The key that had the least time, those never used before all others."""
-        return min(self.keys, key=lambda key: (self.count[key] > 0, self.seconds[key]))
+        """The key that had the least time."""
+        return min(self.keys, key=lambda key: self.seconds[key])
 
     def cheap(self, rng: np.random.Generator) -> str:
         """A random key, with probability ∝ 1 / seconds²; of those used, if any was."""
@@ -67,6 +69,7 @@ class Driver:
         self.methods = Costs(METHODS)
         self.faults = Costs(faults.KINDS)
         self.rng = np.random.default_rng(seed)
+        self.in_turn = 0.0
         self.told = 0.0
 
     @property
@@ -96,13 +99,19 @@ class Driver:
         self._children(cases, self._judge, "inputs")
 
     def some_fits(self, method: str | None = None, repeats: int = REPEATS) -> None:
-        """Fits of the method that had the least time so far."""
-        method = method or self.methods.least_used()
+        """Fits of a method: the one that had the least time so far, or a cheap one."""
+        if method is None:
+            turn = self.in_turn < SHARE * 60 * self.minutes
+            method = self.methods.least_used() if turn else self.methods.cheap(self.rng)
+        else:
+            turn = False
         case = f"fit/{method}/{self._number(f'fit/{method}')}"
         began = time.monotonic()
         specs = dict(fit_batch(self.seed, case, repeats))
         self._children(list(specs), lambda name, folder: attempt(name, specs[name], folder), "fits")
-        self.methods.add(method, time.monotonic() - began)
+        seconds = time.monotonic() - began
+        self.methods.add(method, seconds)
+        self.in_turn += seconds if turn else 0.0
 
     def one_fault(self, kind: str | None = None, method: str | None = None) -> None:
         """The fault that had the least time so far, at a fit of a random method."""

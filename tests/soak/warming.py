@@ -15,13 +15,14 @@ from soak.fits import draw_table
 PACKAGES = ("methods", "variational", "search", "exact", "networks", "mechanisms", "report")
 
 
-def warm() -> None:
+def warm(mechanisms: tuple[str, ...] | None = None) -> None:
     """Import the package, and make a fit with each mechanism that JAX has no part in.
 
-    JAX itself starts threads when it first computes, which a fork would not survive; it is
-    imported and not used. That no threads are left is checked.
+    With some `mechanisms` only those, and no module beyond what they need. JAX itself starts
+    threads when it first computes, which a fork would not survive; it is imported and not used.
+    That no threads are left is checked.
     """
-    for name in PACKAGES:
+    for name in PACKAGES if mechanisms is None else ():
         package = importlib.import_module(f"svidag.{name}")
         for module in pkgutil.iter_modules(package.__path__, f"svidag.{name}."):
             importlib.import_module(module.name)
@@ -34,6 +35,8 @@ def warm() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for mechanism, table in tables.items():
+            if mechanisms is not None and mechanism not in mechanisms:
+                continue
             for method in ("exact", sampled):
                 svidag.fit(
                     table,
