@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo check test quick everything recompile lint style types format bench docs chromium clean
+.PHONY: demo check test quick everything recompile lint style types format bench soak load docs chromium clean
 
 # What a fit needs and no more.
 demo: $(VENV)/.fit
@@ -53,6 +53,18 @@ format: $(VENV)/.dev
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/exact.py
 	$(BIN)/python benchmarks/published.py
+
+# Random inputs, fits and faults for so many minutes, on one core; the figures go to
+# results/reliability. SEED chooses other cases.
+MINUTES ?= 10
+SEED ?= 0
+
+soak: $(VENV)/.dev
+	PYTHONPATH=tests $(BIN)/python -m soak --minutes $(MINUTES) --seed $(SEED) --write
+
+# Ten fits at once.
+load: $(VENV)/.dev
+	PYTHONPATH=tests $(BIN)/python -m soak.load --write
 
 # The report is tested in a real browser. Where there is none and none can be had, its tests fail
 # and say so; the others still run.

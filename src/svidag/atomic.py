@@ -49,6 +49,11 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        if error.filename not in (None, os.fspath(temporary)):
+            raise  # about another file
+        raise _unwritable(path, error) from error
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
@@ -57,7 +62,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 def _unwritable(path: str | os.PathLike[str], error: OSError) -> OSError:
     """The same error, with the name of the requested file in place of the temporary one."""
-    return type(error)(error.errno, f"cannot write: {error.strerror}", os.fspath(path))
+    return OSError(error.errno, f"cannot write: {error.strerror or error}", os.fspath(path))
 
 
 def _sync_directory(directory: Path) -> None:

@@ -141,3 +141,10 @@ def test_a_node_among_its_own_parents_is_an_error():
         score(model, 2, 0, 2)
     with pytest.raises(ValueError, match="units must not be negative; got -1"):
         WideNetwork.from_values(sample(), NAMES, units=-1)
+
+
+def test_a_single_unit_and_few_rows_are_scored_by_what_is_compiled_already():
+    x = sample(5)
+    model = WideNetwork.from_values(x, NAMES, units=1)
+    nodes, sets = np.array([2, 3, 2]), np.stack([chosen(0, 1, 3), chosen(0, 1, 2), chosen(0, 1)])
+    assert np.isfinite(model.family_scores(nodes, sets)).all()  # warnings are errors

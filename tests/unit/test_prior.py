@@ -348,3 +348,10 @@ def test_many_draws_of_fifty_variables_take_about_a_second():
     start = time.process_time()
     assert edges.sample(10_000).shape == (10_000, 50, 50)
     assert time.process_time() - start < 5
+
+
+def test_numbers_of_other_precision_are_compared_in_ours():
+    assert Prior(p=np.float32(0.5)).p == 0.5
+    assert Prior(nu_min=np.float32(3)).nu_min == 3.0
+    with pytest.raises(ValueError, match="nu_min must be a finite number"):
+        Prior(nu_min=10**400)

@@ -116,3 +116,18 @@ def test_the_suggested_command_works(tmp_path):
     again = CliRunner().invoke(app, ["check", *words[2:]])
     assert again.exit_code == 0, again.output
     assert "can be fitted" in again.output
+
+
+def test_a_column_of_lists_is_advised_against_in_words(tmp_path):
+    table = numbers(20).assign(parts=[[1], [2, 3]] * 10)
+    (advice,) = [found for found in survey(table) if found.columns == ("parts",)]
+    assert advice.option == "--drop parts"
+    table.to_parquet(tmp_path / "table.parquet")
+    told = CliRunner().invoke(app, ["check", str(tmp_path / "table.parquet")])
+    assert told.exit_code == 2
+    assert "column 'parts'" in told.output
+
+
+def test_whole_numbers_beyond_all_floats_are_surveyed():
+    table = numbers(15).assign(big=pd.Series([10**400, 2, 3] * 5, dtype=object))
+    assert all(found.columns != ("big",) for found in survey(table))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ from svidag.bench.study import Limits
 from svidag.run import cores
 
 CORES = cores.usable()
+CLUSTER = re.compile(r"(distributed|dask_[a-z]+)(\.[a-z_]+)*\.[A-Z]\w*Cluster")
+"""Names that a cluster file may give: to import and call any other could run anything."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +53,12 @@ class Cluster:
         source = Source.read(path)
         table = Table(source, source.parse())
         kind = table.text("class")
-        if "." not in kind:
-            raise table.error("class", f"must be module.Class of a Dask cluster, got {kind!r}")
+        if not CLUSTER.fullmatch(kind):
+            raise table.error(
+                "class",
+                "must be a cluster of distributed or of a package of Dask, such as "
+                f"distributed.LocalCluster or dask_jobqueue.SLURMCluster, got {kind!r}",
+            )
         options = tuple(table.table("options").values.items())
         jobs = table.whole("jobs", None)
         table.close()

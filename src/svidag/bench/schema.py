@@ -35,8 +35,10 @@ class Source:
         """The whole file as a dictionary; duplicate keys and bad syntax are errors with a line."""
         try:
             return tomllib.loads(self.text)
-        except tomllib.TOMLDecodeError as error:
+        except ValueError as error:  # not TOML, or a number of thousands of digits
             raise StudyError(f"{self.path}: {error}") from None
+        except RecursionError:
+            raise StudyError(f"{self.path}: is nested too deeply") from None
 
     def line(self, key: tuple[str, ...], start: int = 1) -> int | None:
         r"""The first line from `start` on that sets a key or opens its table.

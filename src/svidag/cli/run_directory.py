@@ -175,7 +175,7 @@ class RunDirectory:
                 raise ValueError(f"its format is not {FORMAT!r}")
             paths = {name: self._absolute(content[name]) for name in ("data", "knowledge")}
             return Request(**{**content, **paths, "drop": tuple(content["drop"])})
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise ValueError(f"{self.request_file} is damaged: {error}") from None
 
     def begin(self, request: Request) -> None:

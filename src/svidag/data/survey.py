@@ -101,7 +101,11 @@ def survey(frame: pd.DataFrame, kinds: Mapping[str, str] | None = None) -> list[
 
 def _column(column: pd.Series, name: str) -> Iterator[Advice]:
     """What a column is that is no variable."""
-    known = column.where(~column.isin(list(MISSING_WORDS))).dropna()
+    if not _is_simple(column):
+        what = "values that are no single numbers or words"
+        yield Advice((name,), what, "leave it out, or make columns of their parts", _drop(name))
+        return
+    known = column.where(~column.astype(object).isin(list(MISSING_WORDS))).dropna()
     different = known.nunique()
     if not len(known) or different <= 1:
         what = "no value at all" if not len(known) else "the same value in every row"
@@ -119,6 +123,15 @@ def _column(column: pd.Series, name: str) -> Iterator[Advice]:
         yield Advice((name,), "a different value in every row", "leave it out", _drop(name))
     elif different == len(known) and _is_counter(known):
         yield Advice((name,), "a counter of rows", "leave it out", _drop(name))
+
+
+def _is_simple(column: pd.Series) -> bool:
+    """Whether values can be told apart, as lists, dictionaries and tables cannot."""
+    try:
+        column.nunique()
+    except (TypeError, NotImplementedError):
+        return False
+    return True
 
 
 def _label(known: pd.Series, name: str, different: int) -> Iterator[Advice]:
@@ -149,7 +162,10 @@ def _is_text(known: pd.Series) -> bool:
 
 
 def _as_numbers(known: pd.Series) -> pd.Series:
-    return pd.Series(pd.to_numeric(known, errors="coerce"))
+    try:
+        return pd.Series(pd.to_numeric(known, errors="coerce"))
+    except OverflowError:  # whole numbers beyond all floats
+        return pd.Series(pd.to_numeric(known.astype(str), errors="coerce"))
 
 
 def _is_date(known: pd.Series) -> bool:

@@ -227,7 +227,8 @@ def _fit_by_rows(weights, inputs, targets, weight):
     """
     n, count = inputs.shape[-1], targets.shape[-2]
     gram = np.zeros((len(weights), n + count, n + count))
-    write_row_products(weights, inputs, gram)
+    # With a single unit the weights lie otherwise in memory, for which nothing is compiled.
+    write_row_products(np.ascontiguousarray(weights), np.ascontiguousarray(inputs), gram)
     gram[:, n:, :n] = targets / np.sqrt(weight)
     gram[:, :n, n:] = gram[:, n:, :n].swapaxes(1, 2)
     gram[:, n:, n:] = targets @ targets.swapaxes(1, 2)

@@ -265,18 +265,18 @@ def check(
     ValueError: method 'order-mcmc' has the mechanisms 'auto', 'linear', ...; got 'mlp'; ...
     """
     chosen = find_method(method)
-    if mechanism not in ("auto", *chosen.support.mechanisms):
+    if not _is_one_of(mechanism, ("auto", *chosen.support.mechanisms)):
         known = ", ".join(map(repr, chosen.support.mechanisms))
         raise ValueError(
             f"method {chosen.name!r} has the mechanisms {known}; got {mechanism!r}"
-            + _able(lambda support: mechanism in support.mechanisms)
+            + _able(lambda support: _is_one_of(mechanism, support.mechanisms))
         )
     chosen.check_mechanism(chosen.support.mechanism(mechanism))
     if not isinstance(standardise, bool):
         raise ValueError(f"standardise must be true or false; got {standardise!r}")
-    if graph_weights not in WEIGHTS:
+    if not _is_one_of(graph_weights, WEIGHTS):
         raise ValueError(f"graph_weights must be one of {sorted(WEIGHTS)}; got {graph_weights!r}")
-    if missing not in MISSING:
+    if not _is_one_of(missing, MISSING):
         raise ValueError(f"missing must be one of {list(MISSING)}; got {missing!r}")
     if coarsen is not None:
         _check_coarsening(chosen, coarsen)
@@ -289,6 +289,10 @@ def check(
     Deadline(minutes)
     check_bags(bags, bag_rows, chosen, mechanism)
     return chosen
+
+
+def _is_one_of(value: Any, words: tuple[str, ...]) -> bool:
+    return isinstance(value, str) and value in words
 
 
 def _check_coarsening(method: Method, coarsen: Any) -> None:

@@ -4,6 +4,7 @@ An edge is a pair of names (cause, effect). Every function here raises a ValueEr
 argument, the entry and the remedy.
 """
 
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -80,11 +81,19 @@ def number(value: Any, what: str, low: float = 0.0, high: float = LARGEST) -> fl
     >>> number(1, "p", high=1.0)
     1.0
     """
-    real: Any = value if isinstance(value, Real) and not isinstance(value, bool) else float("nan")
+    real = _as_float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
     if not low <= real <= high:
         wanted = f"at least {low:g}" if high == LARGEST else f"between {low:g} and {high:g}"
         raise ValueError(f"{what} must be a finite number {wanted}, got {brief(value)}")
-    return float(real)
+    return real
+
+
+def _as_float(value: Real) -> float:
+    """The number in Python's own precision, in which it can be compared; ∞ if it is too large."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
 
 
 def label(value: Any, what: str) -> str:

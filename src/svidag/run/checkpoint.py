@@ -115,7 +115,7 @@ class Checkpoint:
 
 @contextmanager
 def resumable(checkpoint: Checkpoint) -> Iterator[None]:
-    """On Ctrl-C, write the latest state and say how to resume."""
+    """On Ctrl-C, write the latest state and say how to resume; say what to do without memory."""
     try:
         yield
     except KeyboardInterrupt as interrupt:
@@ -129,6 +129,16 @@ def resumable(checkpoint: Checkpoint) -> Iterator[None]:
                 "The same call with the same checkpoint goes on from there."
             )
         raise Interrupted(message) from interrupt
+    except MemoryError as error:
+        if "memory ran out" in str(error):
+            raise
+        again = ""
+        if checkpoint.path is not None and checkpoint.path.exists():
+            again = f". The same call with the same checkpoint goes on from {checkpoint.path}"
+        told = f" ({error})" if str(error) else ""
+        raise MemoryError(
+            f"memory ran out{told}; use fewer workers, or fewer rows or columns{again}"
+        ) from error
 
 
 def check_fingerprint(path: Path, wanted: Mapping[str, Any], found: Mapping[str, Any]) -> None:

@@ -1,11 +1,13 @@
 """How much of the machine this process, or one of several fits in it, may use."""
 
+import math
 import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
@@ -25,7 +27,50 @@ def usable() -> int:
     """
     most = _MOST.get()
     here = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return here if most is None else min(here, most)
+    limits = (here, _quota(), most)
+    return max(1, min(limit for limit in limits if limit is not None))
+
+
+@cache
+def _quota() -> int | None:
+    """Cores' worth of time that a container gives this process; None where there is no limit."""
+    return quota(Path("/sys/fs/cgroup"), Path("/proc/self/cgroup"))
+
+
+def quota(root: Path, groups: Path) -> int | None:
+    """The limit of the control group that a process is in, or of one that holds it.
+
+    Examples
+    --------
+    >>> quota(Path("/nowhere"), Path("/nowhere")) is None
+    True
+    """
+    found = []
+    for folder in _control_groups(root, groups):
+        with suppress(OSError, ValueError):
+            allowed, period = (folder / "cpu.max").read_text("ascii").split()
+            found.append(math.ceil(int(allowed) / int(period)))
+        with suppress(OSError, ValueError):
+            allowed, period = (
+                int((folder / name).read_text("ascii"))
+                for name in ("cpu.cfs_quota_us", "cpu.cfs_period_us")
+            )
+            if allowed > 0:
+                found.append(math.ceil(allowed / period))
+    return min(found, default=None)
+
+
+def _control_groups(root: Path, groups: Path) -> list[Path]:
+    """Folders of the control groups of a process, in both versions of them."""
+    folders = [root, root / "cpu"]
+    with suppress(OSError):
+        for line in groups.read_text("utf-8").splitlines():
+            _, kinds, path = line.split(":", 2)
+            if not kinds or "cpu" in kinds.split(","):
+                start = root / "cpu" if kinds else root
+                own = start / path.lstrip("/")
+                folders += [own, *(up for up in own.parents if up.is_relative_to(start))]
+    return list(dict.fromkeys(folders))
 
 
 @contextmanager

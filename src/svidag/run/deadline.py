@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from numbers import Real
 
 
 @dataclass(frozen=True)
@@ -20,8 +21,10 @@ class Deadline:
     _start: float = field(default_factory=time.monotonic, repr=False)
 
     def __post_init__(self) -> None:
-        if self.minutes is not None and not self.minutes >= 0:
-            raise ValueError(f"minutes must be a positive number; got {self.minutes!r}")
+        if self.minutes is None:
+            return
+        if not isinstance(self.minutes, Real) or not self.minutes >= 0:
+            raise ValueError(f"minutes must be a positive number, or None; got {self.minutes!r}")
 
     def passed(self, share: float = 1.0) -> bool:
         """Whether this share of the time is over."""
