@@ -26,10 +26,13 @@ if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
         for done in ("reading", "writing")
     )
 
-from jaxtyping import install_import_hook
+import jaxtyping
+
+import annotations
 
 # Before anything imports svidag: each annotated function checks its own shapes.
-_hook = install_import_hook("svidag", "annotations.check")
+jaxtyping.jaxtyped = annotations.jaxtyped
+_hook = jaxtyping.install_import_hook("svidag", "annotations.check")
 _hook.__enter__()
 
 import jax  # noqa: E402
@@ -45,6 +48,11 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 def pytest_xdist_make_scheduler(config, log):
     config.option.loadscopereorder = False  # by time, not by the number of tests
     return workers.Groups(config, log)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup():
+    annotations.begin_test()
 
 
 def pytest_collection_modifyitems(config, items):

@@ -1,5 +1,6 @@
 """Fits that are cut off: by Ctrl-C at a stage, or killed as a process."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -25,20 +26,32 @@ class StopAt(Silent):
             raise KeyboardInterrupt
 
 
-def kill_and_run_again(
-    code: str, checkpoint: Path, result: Path, far_enough: Callable[[Path], bool]
-) -> None:
-    """Kill a process once its checkpoint is far enough, then run it to its end.
+class KillOnce(Silent):
+    """Kills its own process, which can clean nothing up, once a checkpoint is far enough.
+
+    It waits at every report until then, so that a short fit writes more than its first checkpoint.
+    """
+
+    def __init__(self, checkpoint: str, far_enough: Callable[[Path], bool] = Path.exists) -> None:
+        self.checkpoint, self.far_enough = Path(checkpoint), far_enough
+        self.resumed = self.checkpoint.exists()
+
+    def update(self, done: int, metrics: Any) -> None:
+        if self.resumed:
+            return
+        if self.far_enough(self.checkpoint):
+            os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(0.05)
+
+
+def kill_and_run_again(code: str, checkpoint: Path, result: Path) -> None:
+    """Run code that kills itself by `KillOnce`, then run it to its end.
 
     The code finds the two paths in `sys.argv`.
     """
     command = [sys.executable, "-c", code, str(checkpoint), str(result)]
-    process = subprocess.Popen(command)
-    deadline = time.monotonic() + 300
-    while not far_enough(checkpoint) and process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.05)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    assert far_enough(checkpoint)
-    assert not result.exists(), "the fit ended before it could be killed"
+    killed = subprocess.run(command, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert checkpoint.exists()
+    assert not result.exists()
     subprocess.run(command, check=True)

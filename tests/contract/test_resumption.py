@@ -186,19 +186,20 @@ def test_interruption_without_a_checkpoint_says_what_to_do():
 KILLED = """
 import sys, numpy as np
 sys.path[:0] = {tests}
-import test_resumption as t
-found = t.fit({{**t.TABLE, "orders": 3000}}, checkpoint=sys.argv[1])
+import interruption, test_resumption as t
+end = interruption.KillOnce(sys.argv[1], t.moving)
+found = t.fit(t.TABLE, checkpoint=sys.argv[1], progress=end)
 np.savez(sys.argv[2], edges=found.edge_probabilities(), draws=found.sample(100))
 """
 
 
-def test_a_killed_fit_resumes_to_identical_results(tmp_path):
+def test_a_killed_fit_resumes_to_identical_results(tmp_path, straight):
     checkpoint, result = tmp_path / "fit.npz", tmp_path / "result.npz"
     code = KILLED.format(tests=[str(folder) for folder in Path(__file__).parents[:2]])
-    kill_and_run_again(code, checkpoint, result, moving)
-    found, straight = np.load(result), fit({**TABLE, "orders": 3000})
-    assert (found["edges"] == straight.edge_probabilities().to_numpy()).all()
-    assert (found["draws"] == straight.sample(100)).all()
+    kill_and_run_again(code, checkpoint, result)
+    found, whole = np.load(result), straight("table")
+    assert (found["edges"] == whole.edge_probabilities().to_numpy()).all()
+    assert (found["draws"] == whole.sample(100)).all()
 
 
 def moving(checkpoint):

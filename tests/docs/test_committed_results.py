@@ -1,5 +1,6 @@
 """What is committed under results/ and shown in the docs is what the rows say; the rows hold."""
 
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -18,12 +19,19 @@ NAMES = sorted(path.stem for path in (ROOT / "studies").glob("*.toml"))
 WITH_ROWS = [name for name in NAMES if (RESULTS / name / "rows.jsonl").exists()]
 
 
+@cache
 def study(name):
     return Study.read(ROOT / "studies" / f"{name}.toml")
 
 
+@cache
+def rows_of(name):
+    return Store(RESULTS / name).rows()
+
+
+@cache
 def shown(name):
-    return list(tables(study(name), Store(RESULTS / name).rows(), RESULTS / "published"))
+    return list(tables(study(name), rows_of(name), RESULTS / "published"))
 
 
 def test_the_page_is_the_one_that_the_rows_give(tmp_path):
@@ -43,7 +51,7 @@ def test_tables_are_those_that_the_rows_give(name):
 @pytest.mark.parametrize("name", WITH_ROWS)
 def test_every_row_belongs_to_a_cell_of_its_study(name):
     asked = {cell.digest: cell.content for cell in study(name).cells}
-    rows = Store(RESULTS / name).rows()
+    rows = rows_of(name)
     assert rows.keys() <= asked.keys()
     assert all(row["cell"] == asked[digest] for digest, row in rows.items())
 
@@ -60,12 +68,12 @@ def test_the_default_method_reaches_its_goals_of_quality():
 )
 def test_a_cell_computed_again_gives_its_row(name, cell):
     (cell,) = study(name).select(cell)
-    row = Store(RESULTS / name).rows()[cell.digest]
+    row = rows_of(name)[cell.digest]
     assert list(differences(row["metrics"], compute(cell)["metrics"])) == []
 
 
 def test_the_prior_does_to_one_arrow_what_the_paper_says():
-    lines = summarise(study("two-node"), Store(RESULTS / "two-node").rows(), "shares")
+    lines = summarise(study("two-node"), rows_of("two-node"), "shares")
     at = {
         (line["data"], line["prior"]): line
         for line in lines
@@ -81,7 +89,7 @@ def test_the_prior_does_to_one_arrow_what_the_paper_says():
 
 
 def test_the_page_on_two_variables_shows_its_rows():
-    lines = summarise(study("two-node"), Store(RESULTS / "two-node").rows(), "shares")
+    lines = summarise(study("two-node"), rows_of("two-node"), "shares")
     page = (ROOT / "docs" / "two-node.md").read_text(encoding="utf-8")
     table = [line.split(" | ") for line in page.splitlines() if line.startswith("| ")]
     cells = {(row[0].removeprefix("| "), row[1]): row[2:] for row in table if len(row) == 8}
