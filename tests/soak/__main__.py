@@ -22,6 +22,8 @@ def _parser() -> argparse.ArgumentParser:
 def main() -> int:
     """Run the cases and say what came of them; 1 if anything failed."""
     asked = _parser().parse_args()
+    # One core: then nothing in this process starts threads, which a fork would not have.
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     with tempfile.TemporaryDirectory(prefix="soak-") as name:
         folder = Path(name)
         # Compiled programs of JAX are shared by the processes; set before it is imported.

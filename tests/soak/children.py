@@ -61,7 +61,8 @@ def run_child(
     work
         Called with a function that sends plain data here.
     patience
-        Seconds of silence after which the child counts as hanging and is killed.
+        Seconds of silence after which the child counts as hanging and is killed. On a busy machine
+        the time that it could not run, though it wanted to, does not count.
     kill_after
         Seconds after which it gets the signal.
     meanwhile
@@ -77,7 +78,8 @@ def run_child(
         os.close(reading)
         _serve(work, writing, errors)
     os.close(writing)
-    began = heard = time.monotonic()
+    began = looked = time.monotonic()
+    quiet, used = 0.0, 0.0
     kill_at = None if kill_after is None else began + kill_after
     received, silent, open_ = b"", False, True
     while open_:
@@ -85,7 +87,10 @@ def run_child(
         if kill_at is not None and now >= kill_at:
             _signal(child, signal_, everyone=signal_ == signal.SIGKILL)
             kill_at = None
-        if now - heard > patience:
+        before, used = used, _cpu_seconds(child)
+        quiet += max(0.0, used - before) if _wants_to_run(child) else now - looked
+        looked = now
+        if quiet > patience:
             silent = True
             _signal(child, signal.SIGKILL)
         if meanwhile is not None:
@@ -94,7 +99,7 @@ def run_child(
         wait = min(wait, 0.02) if meanwhile is not None else wait
         if select.select([reading], [], [], wait)[0]:
             block = os.read(reading, 1 << 16)
-            open_, heard = bool(block), time.monotonic()
+            open_, quiet = bool(block), 0.0
             received += block
         elif os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
             open_ = False  # grandchildren may still hold the pipe
@@ -107,6 +112,30 @@ def run_child(
     said = [json.loads(line) for line in received.split(b"\n")[:-1]]
     code = os.waitstatus_to_exitcode(status)
     return Ended(said, code, silent, time.monotonic() - began, text)
+
+
+def _cpu_seconds(pid: int) -> float:
+    """Processor time of a process so far; 0 if it has ended."""
+    fields = _status(f"/proc/{pid}/stat")
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") if fields else 0.0
+
+
+def _wants_to_run(pid: int) -> bool:
+    """Whether any of its threads is running or waits for a processor."""
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return False
+    return any(_status(f"/proc/{pid}/task/{thread}/stat")[:1] == ["R"] for thread in threads)
+
+
+def _status(path: str) -> list[str]:
+    """The fields of a `stat` file after the name, of which the first is the state."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read().rpartition(")")[2].split()
+    except OSError:
+        return []
 
 
 def _signal(child: int, number: int, everyone: bool = True) -> None:

@@ -60,6 +60,8 @@ required: [[a, c]]
 beliefs:
 - {from: a, to: b, p: 0.2}
 """
+WHOLE = 0.1
+"""Share of the files given to loaders that are not damaged."""
 FINGERPRINT = {"seed": 0, "data": "abc"}
 
 
@@ -243,19 +245,30 @@ def state_prior(rng: np.random.Generator, shop: Workshop) -> str | None:
 
 
 def load_saved(rng: np.random.Generator, shop: Workshop) -> str | None:
-    """A damaged file of a posterior: refused, or the same posterior."""
-    loaded = svidag.load(shop.write("t.svidag", damage(rng, shop.saved)))
-    return None if digest(loaded) == shop.digest else "a damaged file gave another posterior"
+    """A damaged file of a posterior: refused, or the same posterior; now and then a whole one."""
+    content = shop.saved if (whole := chance(rng, WHOLE)) else damage(rng, shop.saved)
+    try:
+        loaded = svidag.load(shop.write("t.svidag", content))
+    except ValueError as error:
+        if whole:
+            return f"a whole file was refused: {error}"
+        raise
+    return None if digest(loaded) == shop.digest else "a file gave another posterior"
 
 
 def load_checkpoint(rng: np.random.Generator, shop: Workshop) -> str | None:
-    """A damaged checkpoint: refused, or the same state."""
-    path = shop.write("t.npz", damage(rng, shop.checkpoint))
-    found = Checkpoint(path, FINGERPRINT).load()
+    """A damaged checkpoint: refused, or the same state; now and then a whole one."""
+    content = shop.checkpoint if (whole := chance(rng, WHOLE)) else damage(rng, shop.checkpoint)
+    try:
+        found = Checkpoint(shop.write("t.npz", content), FINGERPRINT).load()
+    except ValueError as error:
+        if whole:
+            return f"a whole checkpoint was refused: {error}"
+        raise
     same = found is not None and np.array_equal(
         found.state["orders"], np.arange(400).reshape(20, 20)
     )
-    return None if same else "a damaged checkpoint gave another state"
+    return None if same else "a checkpoint gave another state"
 
 
 def read_study(rng: np.random.Generator, shop: Workshop) -> str | None:

@@ -25,7 +25,7 @@ from svidag.cli.run_directory import RunDirectory
 from svidag.prior import Prior
 from svidag.run.checkpoint import Checkpoint
 
-DEEP = 100_000
+DEEP = 20_000
 STUDY = """
 [data.small]
 source = "synthetic"
@@ -92,6 +92,7 @@ def test_a_saved_posterior_with_a_pickle_in_it_is_refused(tmp_path, mark):
         svidag.load(path)
 
 
+@pytest.mark.slow
 def test_a_checkpoint_with_a_pickle_in_it_is_refused(tmp_path, mark):
     path = with_member(tmp_path / "checkpoint.npz", "svidag checkpoint", pickled_array(mark))
     with pytest.raises(ValueError, match=r"checkpoint\.npz is damaged.*object elements"):
@@ -259,6 +260,7 @@ def page_with(word, folder):
     return posterior.report(place / "page.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_nothing_that_users_give_becomes_markup_in_a_report(tmp_path):
     plain, hostile = (page_with(word, tmp_path) for word in ("", HOSTILE))
     assert "<img" not in hostile
@@ -269,6 +271,7 @@ def test_nothing_that_users_give_becomes_markup_in_a_report(tmp_path):
     assert hostile.count("<script") == plain.count("<script")
 
 
+@pytest.mark.slow
 def test_the_policy_of_a_report_names_its_code_by_its_sum_and_allows_no_other(tmp_path):
     page = page_with("", tmp_path)
     policy = page.split('http-equiv="Content-Security-Policy" content="')[1].split('">')[0]
@@ -282,6 +285,7 @@ def test_the_policy_of_a_report_names_its_code_by_its_sum_and_allows_no_other(tm
     )
 
 
+@pytest.mark.slow
 def test_fits_reports_and_commands_need_no_network(tmp_path, monkeypatch):
     def closed(*_, **__):
         raise AssertionError("svidag opened a socket")

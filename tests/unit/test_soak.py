@@ -22,6 +22,7 @@ from svidag.methods.registry import METHODS
 ROOT = Path(__file__).parents[2]
 START = """
 import contextlib, json, os, sys, tempfile, time
+os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
 from pathlib import Path
 from soak.driver import Driver
 from soak.warming import warm
@@ -72,11 +73,10 @@ from svidag.prior import Prior
 from svidag.run import checkpoint
 from soak import inputs
 
-# A lost table: what was saved as bits comes back empty.
+# A lost table: what was saved as bits comes back empty, so that whole files are refused.
 whole = svidag.io.tree._from_bits
 svidag.io.tree._from_bits = lambda *a: 0 * whole(*a)
-driver.repeat("input/saved/0")
-inputs.damage = lambda rng, content: content
+inputs.WHOLE = 1.0
 driver.repeat("input/saved/0")
 svidag.io.tree._from_bits = whole
 
