@@ -109,6 +109,7 @@ def test_a_belief_favours_and_does_not_decide(line):
     assert pair.ground is Ground.BELIEFS
 
 
+@pytest.mark.slow  # compiles the mechanism
 def test_the_form_of_the_mechanism_favours_and_does_not_decide():
     rng = np.random.default_rng(3)
     a = rng.exponential(size=400)
