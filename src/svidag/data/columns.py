@@ -65,7 +65,7 @@ def column_names(labels: Iterable[object], source: str) -> tuple[str, ...]:
     labels = tuple(labels)
     names = tuple(str(label) for label in labels)
     for position, (label, name) in enumerate(zip(labels, names, strict=True)):
-        if not name.strip() or (pd.api.types.is_scalar(label) and pd.isna(label)):
+        if not name.strip() or (pd.api.types.is_scalar(label) and np.any(pd.isna(label))):
             raise ValueError(
                 f"{source} has a blank column name at position {position} (counting from 0); "
                 "name the column, or drop it if it is a saved index (to_csv(..., index=False))"
