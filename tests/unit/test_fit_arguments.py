@@ -11,7 +11,9 @@ from svidag.run.checkpoint import Checkpoint, resumable
 
 
 @pytest.mark.usefixtures("as_users_call")
-@pytest.mark.parametrize("value", [np.zeros(2), [1, 2], b"a", {"a": 1}, object()], ids=repr)
+@pytest.mark.parametrize(
+    "value", [np.zeros(2), [1, 2], b"a", {"a": 1}, object()], ids=lambda value: type(value).__name__
+)
 @pytest.mark.parametrize(
     "argument",
     ["mechanism", "graph_weights", "missing", "minutes", "seed", "workers", "bags", "coarsen"],
