@@ -117,8 +117,9 @@ def column_order_does_not_matter(method):
     moved = edges(turned).loc[list(NAMES), list(NAMES)]
     difference = _largest(moved - straight)
     if difference > 0.15:
-        others = [edges(fitted(method, seed=seed)) for seed in (2, 3, 4)]
-        assert difference <= 2 * max(_largest(other - straight) for other in others)
+        # A method that ends in either direction by chance passes but one time in 64.
+        others = (edges(fitted(method, seed=seed)) for seed in range(2, 8))
+        assert any(difference <= 2 * _largest(other - straight) for other in others)
 
 
 def _largest(difference: pd.DataFrame) -> float:

@@ -82,7 +82,7 @@ def test_the_particle_algorithm_ends_after_a_chunk(data):
 
 @pytest.mark.parametrize("minutes", [-1.0, float("nan")])
 def test_no_time_that_there_could_be_is_an_error(data, minutes):
-    with pytest.raises(ValueError, match="minutes must be a positive number; got"):
+    with pytest.raises(ValueError, match="minutes must be a positive number, or None; got"):
         svidag.fit(data, minutes=minutes, progress=False)
 
 

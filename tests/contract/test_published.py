@@ -69,7 +69,11 @@ published bound are in the contract of all methods."""
 QUICK = {**TINY, **CONFIGURATIONS["ELBO-br"]}
 """Compiled in the shortest time, where it does not matter which."""
 KNOWLEDGE = svidag.Prior(
-    p=0.4, required=[("c", "a")], forbidden=[("a", "b")], tiers=[["c"], ["a", "d"]]
+    p=0.4,
+    required=[("c", "a")],
+    forbidden=[("a", "b")],
+    tiers=[["c"], ["a", "d"]],
+    shrink_to=0.5,  # the paper's rule
 )
 
 

@@ -8,10 +8,10 @@ import pytest
 
 import svidag
 from svidag.graph import is_dag, topological_order
-from svidag.mechanisms.linear import LinearGaussian
 from svidag.mechanisms.local import LocalScores
 from svidag.methods import order_sampling as method
 from svidag.methods.base import Run
+from svidag.methods.mechanism_building import MechanismBuilder
 from svidag.methods.mechanism_choice import Integrated
 from svidag.methods.order_mcmc import OrderMCMC
 from svidag.posterior.diagnostics import Diagnostics
@@ -44,17 +44,21 @@ def silent(*_):
     pass
 
 
+DENSE = svidag.Prior(expected_parents=1.5)
+"""Some nodes have three parents or more."""
+
+
 class ProblemWithTables:
     """A small problem with tables, as a fit makes them before its chains."""
 
     def __init__(self):
         example = svidag.datasets.synthetic(m=8, edges=14, n=1000, seed=3)
-        self.posterior = svidag.exact.posterior(example.data)
+        self.posterior = svidag.exact.posterior(example.data, prior=DENSE)
         self.exact = self.posterior.edge_probabilities().to_numpy()
         self.strong = np.argwhere(example.truth.astype(bool) & (self.exact > 0.95)).tolist()
-        self.problem = Problem.build(example.data, prior=None, standardise=True)
-        data, usual = self.problem.data, OrderMCMC()
-        model = LinearGaussian.from_values(data.values, data.intervened)
+        self.problem = Problem.build(example.data, prior=DENSE, standardise=True)
+        usual = OrderMCMC()
+        model = MechanismBuilder(self.problem, 0).linear()
         self.mechanism = Integrated("linear", model, None)
         self.schedule = method._schedule(self.problem, usual)
         growth = method._growth(self.problem, self.mechanism, self.schedule, usual)

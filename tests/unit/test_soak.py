@@ -152,17 +152,27 @@ def test_errors_of_our_own_that_name_something_are_clear():
     assert unclear(raised(FileNotFoundError(2, "none", "run.svidag")), ["run.svidag"]) is None
 
 
+def refusal(method, field, value):
+    try:
+        method.with_values({field: value})
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
 @pytest.mark.parametrize("name", METHODS)
 def test_settings_are_drawn_from_what_a_method_declares(name):
     method, different = METHODS[name], set()
+    declared = method.describe()
     for number in range(30):
         drawn = draw_settings(method, generator(0, f"{name}/{number}"))
         for field, value in drawn.items():
-            if isinstance(value, str) or field in ("correction", "orders"):
-                continue  # some words go together only with others
-            method.with_values({field: value})
+            complaint = refusal(method, field, value)
+            if complaint:  # some go together only with others, which it names
+                assert field in complaint
+                assert any(other.name in complaint for other in declared if other.name != field)
         different |= drawn.keys()
-    others = {field.name for field in method.describe() if field.type != "an object"}
+    others = {field.name for field in declared if field.type != "an object"}
     assert different >= others - {"optimiser", "particle_optimiser"}
 
 

@@ -83,7 +83,7 @@ class Prior:
     >>> prior = Prior(p=0.2, beliefs={("smoking", "cancer"): 0.9}, tiers=[["smoking"], ["cancer"]])
     >>> edges = prior.bind(["smoking", "cancer"])
     >>> edges.marginal.round(3).tolist()
-    [[0.0, 0.89], [0.0, 0.0]]
+    [[0.0, 0.883], [0.0, 0.0]]
     """
 
     p: Number | None = None
