@@ -160,6 +160,7 @@ def refusal(method, field, value):
     return ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", METHODS)
 def test_settings_are_drawn_from_what_a_method_declares(name):
     method, different = METHODS[name], set()
