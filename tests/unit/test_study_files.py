@@ -242,6 +242,15 @@ def test_a_cell_is_a_pure_function_of_its_content():
     assert first["metrics"]["exact"][0]["mean_error"] < 0.05
 
 
+@pytest.mark.parametrize("standardise", [True, False])
+def test_the_exact_method_has_no_error(standardise):
+    """The exact posterior that a fit is compared with has the fit's own prior."""
+    data = {"source": "synthetic", "m": 4, "edges": 3, "n": 30}
+    method = {"method": "exact", "mechanism": "linear", "standardise": standardise}
+    row = compute(Cell(data=data, method=method, measures=("exact",), draws=10))
+    assert row["metrics"]["exact"][0]["worst_error"] < 1e-9
+
+
 def test_a_figure_that_is_undefined_is_null_in_the_row():
     data = {"source": "synthetic", "m": 3, "edges": 0, "n": 20}
     row = compute(Cell(data=data, method={"method": "exact"}, levels=("dag",), draws=10))

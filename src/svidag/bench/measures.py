@@ -173,7 +173,9 @@ def against_exact(outcome: Outcome) -> Records:
             problem.data,
             prior=outcome.prior,
             mechanism="nonlinear" if _nonlinear(outcome) else "linear",
-            standardise=False,
+            # The prior of linear mechanisms is another one for columns that were standardised;
+            # to standardise them again changes nothing.
+            standardise=problem.scaling is not None,
             seed=outcome.seed,
         )
     right = exact_posterior.edge_probabilities().to_numpy()
