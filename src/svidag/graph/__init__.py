@@ -1,6 +1,6 @@
 """Graphs as 0/1 matrices with ``A[i, j] = 1`` for i → j: DAGs, CPDAGs, equivalence classes.
 
-NumPy only; knows nothing of data, priors or inference.
+NumPy and numba only; knows nothing of data, priors or inference.
 """
 
 from svidag.graph.cpdag import cpdag, cpdags

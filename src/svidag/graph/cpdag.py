@@ -4,10 +4,8 @@ import numpy as np
 from jaxtyping import Bool, UInt8
 from numpy.typing import ArrayLike
 
+from svidag.graph.compiled import complete_all
 from svidag.graph.dag import adjacency, distinct, require_dag, require_dags
-
-# Entries per block of draws: keeps the working set in cache and the memory flat.
-_BLOCK = 1 << 18
 
 
 def cpdag(A: ArrayLike, *, allow_cyclic: bool = False) -> UInt8[np.ndarray, "m m"]:
@@ -38,7 +36,7 @@ def cpdag(A: ArrayLike, *, allow_cyclic: bool = False) -> UInt8[np.ndarray, "m m
            [0, 1, 0]], dtype=uint8)
     """
     A = adjacency(A) if allow_cyclic else require_dag(A)
-    return _complete(A[None].astype(bool))[0].astype(np.uint8)
+    return _complete(A[None])[0]
 
 
 def cpdags(
@@ -72,72 +70,15 @@ def cpdags(
     if not allow_cyclic:
         require_dags(draws)
     graphs, which = distinct(draws)
-    completed = np.empty_like(graphs)
-    step = max(1, _BLOCK // max(1, graphs.shape[1] ** 2))
-    for start in range(0, len(graphs), step):
-        block = slice(start, start + step)
-        completed[block] = _complete(graphs[block].astype(bool), known_directions)
-    return completed[which]
+    return _complete(graphs, known_directions)[which]
 
 
 def _complete(
-    A: Bool[np.ndarray, "S m m"], known_directions: Bool[np.ndarray, "m m"] | None = None
-) -> Bool[np.ndarray, "S m m"]:
-    skeleton = A | _transpose(A)
-    apart = ~skeleton & ~np.eye(A.shape[-1], dtype=bool)
-    directed = A & (
-        _meet(apart, A) if known_directions is None else _meet(apart, A) | known_directions
-    )
-    active = np.arange(len(A))
-    while active.size:
-        before = directed[active]
-        after = before | _meek(before, skeleton[active], apart[active])
-        if known_directions is not None:
-            after |= _fourth_rule(after, skeleton[active], apart[active])
-        directed[active] = after
-        active = active[(after != before).any(axis=(1, 2))]
-    return directed | (skeleton & ~_transpose(directed))
-
-
-def _meek(
-    directed: Bool[np.ndarray, "S m m"],
-    skeleton: Bool[np.ndarray, "S m m"],
-    apart: Bool[np.ndarray, "S m m"],
-) -> Bool[np.ndarray, "S m m"]:
-    """Arrows i → j that Meek's rules 1, 2 and 3 put on undirected edges i – j."""
-    undirected = skeleton & ~directed & ~_transpose(directed)
-    away = _meet(_transpose(directed), apart)  # 1: k → i – j, k and j not adjacent
-    onward = _meet(directed, directed)  # 2: i → k → j
-    arrows = undirected & (away | onward)
-    # 3: i – k → j and i – l → j, k and l not adjacent; needs two such k to begin with.
-    s, i, j = np.nonzero(undirected & ~arrows & (_count(undirected, directed) > 1))
-    both = undirected[s, i, :] & directed[s, :, j]
-    arrows[s, i, j] = (_meet(both[:, None, :], apart[s])[:, 0] & both).any(axis=-1)
-    return arrows
-
-
-def _fourth_rule(
-    directed: Bool[np.ndarray, "S m m"],
-    skeleton: Bool[np.ndarray, "S m m"],
-    apart: Bool[np.ndarray, "S m m"],
-) -> Bool[np.ndarray, "S m m"]:
-    """Arrows i → j on undirected edges i – j with i – k → l → j, k and j not adjacent.
-
-    With j → i instead, i → k would follow, since j and k are not adjacent, and close a cycle.
-    """
-    undirected = skeleton & ~directed & ~_transpose(directed)
-    onward = _meet(directed, directed) & apart  # k → l → j
-    return undirected & _meet(undirected, onward)
-
-
-def _count(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Count the k with left[i, k] and right[k, j], in the type for which BLAS is fast."""
-    return left.astype(np.float32) @ right.astype(np.float32)
-
-
-def _meet(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    return _count(left, right) > 0
-
-
-def _transpose(A: np.ndarray) -> np.ndarray:
-    return A.swapaxes(-1, -2)
+    graphs: UInt8[np.ndarray, "S m m"], known_directions: Bool[np.ndarray, "m m"] | None = None
+) -> UInt8[np.ndarray, "S m m"]:
+    completed = np.empty_like(graphs)
+    known = np.zeros(graphs.shape[1:], dtype=bool)
+    if known_directions is not None:
+        known |= known_directions
+    complete_all(graphs, known, known_directions is not None, completed)
+    return completed

@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float, Int, UInt8
 from numpy.typing import ArrayLike
 
 from svidag.graph.bitset import bits, masks, parts
+from svidag.graph.compiled import below_cycles, reach_all
 
 
 class LimitError(ValueError):
@@ -42,11 +43,12 @@ def adjacency(A: ArrayLike, name: str = "A", ndim: int | None = 2) -> UInt8[np.n
     wanted = "[..., m, m]" if ndim is None else ("[m, m]" if ndim == 2 else "[S, m, m]")
     if A.ndim < 2 or A.ndim != (ndim or A.ndim) or A.shape[-1] != A.shape[-2]:
         raise ValueError(f"{name} must have shape {wanted}, got {list(A.shape)}")
-    wrong = (A != 0) & (A != 1)
-    if wrong.any():
-        raise ValueError(f"{_entry(A, wrong, name)}; every entry must be 0 or 1")
-    loops = (A == 1) & np.eye(A.shape[-1], dtype=bool)
-    if loops.any():
+    if A.dtype != np.uint8 or A.max(initial=0) > 1:
+        wrong = (A != 0) & (A != 1)
+        if wrong.any():
+            raise ValueError(f"{_entry(A, wrong, name)}; every entry must be 0 or 1")
+    if np.diagonal(A, axis1=-2, axis2=-1).any():
+        loops = (A == 1) & np.eye(A.shape[-1], dtype=bool)
         raise ValueError(f"{_entry(A, loops, name)}; the diagonal must be 0 (no self-loops)")
     return A.astype(np.uint8)
 
@@ -69,14 +71,9 @@ def are_dags(draws: ArrayLike) -> Bool[np.ndarray, " S"]:
 
 def _core(draws: UInt8[np.ndarray, "S m m"]) -> Bool[np.ndarray, "S m"]:
     """Nodes left when parentless nodes are taken away until none is: on or below a cycle."""
-    arrows = draws.astype(np.float32)
-    left = np.ones(draws.shape[:2], dtype=bool)
-    while True:
-        parents = (left[:, None, :].astype(np.float32) @ arrows)[:, 0]
-        after = left & (parents > 0)
-        if (after == left).all():
-            return left
-        left = after
+    left = np.empty(draws.shape[:2], dtype=bool)
+    below_cycles(draws, left)
+    return left
 
 
 def is_dag(A: ArrayLike) -> bool:
@@ -176,7 +173,7 @@ def topological_order(A: ArrayLike) -> Int[np.ndarray, " m"]:
 def ancestors(A: ArrayLike) -> Bool[np.ndarray, "*S m m"]:
     """Entry [..., i, j] says whether a directed path leads from i to j (i ≠ j in a DAG).
 
-    Leading axes are a batch. The closure is reached by squaring, in log₂ m products.
+    Leading axes are a batch.
 
     Examples
     --------
@@ -185,12 +182,11 @@ def ancestors(A: ArrayLike) -> Bool[np.ndarray, "*S m m"]:
            [0, 0, 1],
            [0, 0, 0]])
     """
-    reach = adjacency(A, ndim=None).astype(np.float32)
-    length = 1
-    while length < reach.shape[-1]:
-        reach = ((reach + reach @ reach) > 0).astype(np.float32)
-        length *= 2
-    return reach > 0
+    graphs = adjacency(A, ndim=None)
+    reached = np.empty(graphs.shape, dtype=bool)
+    shape = (-1, *graphs.shape[-2:])
+    reach_all(graphs.reshape(shape), reached.reshape(shape))
+    return reached
 
 
 def distinct(

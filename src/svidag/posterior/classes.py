@@ -14,7 +14,7 @@ import pandas as pd
 from jaxtyping import Bool, UInt8
 
 from svidag.data import row_groups
-from svidag.graph import LimitError, cpdags, members
+from svidag.graph import LimitError, cpdags, distinct, members
 from svidag.posterior.posterior import Posterior
 from svidag.posterior.text import Readable, arrow_lines, counted, shortened
 from svidag.problem import Problem
@@ -86,11 +86,12 @@ def class_probabilities(
     directions = None if observational or not (known | intervened).any() else known | intervened
     classes = cpdags(posterior.sample(n, seed), known_directions=directions).astype(bool)
     both = classes & classes.swapaxes(1, 2)
-    distinct, count = np.unique(classes, axis=0, return_counts=True)
+    different, which = distinct(classes)
+    count = np.bincount(which)
     return ClassProbabilities(
         directed=posterior.labelled((classes & ~both).mean(axis=0)),
         undirected=posterior.labelled(both.mean(axis=0)),
-        most_probable=posterior.labelled(distinct[count.argmax()].astype(np.uint8)),
+        most_probable=posterior.labelled(different[count.argmax()]),
         probability=float(count.max() / n),
     )
 
@@ -132,7 +133,8 @@ def top_classes(posterior: Posterior, k: int, n: int, seed: int) -> list[RankedC
     if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
         raise ValueError(f"k must be a positive whole number of classes; got {k!r}")
     draws = posterior.sample(n, seed)
-    classes, first, count = np.unique(cpdags(draws), axis=0, return_index=True, return_counts=True)
+    classes, which = distinct(cpdags(draws))
+    _, first, count = np.unique(which, return_index=True, return_counts=True)
     often = np.argsort(-count, kind="stable")[: 2 * k]  # near ties may change places
     ranked = []
     for c in often:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from svidag.graph import distinct
 from svidag.posterior.posterior import Posterior
 from svidag.posterior.text import Readable, arrow_lines, counted, shortened
 
@@ -34,11 +35,11 @@ class RankedGraph(Readable):
 
 def top_graphs(posterior: Posterior, k: int, n: int, seed: int) -> list[RankedGraph]:
     """The k most probable of the graphs seen in n draws; see `Posterior.top_graphs`."""
-    distinct, count = np.unique(posterior.sample(n, seed), axis=0, return_counts=True)
-    log_p = posterior.graphs.log_probability(distinct)
+    graphs, which = distinct(posterior.sample(n, seed))
+    count, log_p = np.bincount(which), posterior.graphs.log_probability(graphs)
     probability = count / n if log_p is None else np.exp(log_p)
     best = np.argsort(-probability, kind="stable")[:k]
-    return [RankedGraph(posterior.labelled(distinct[b]), float(probability[b])) for b in best]
+    return [RankedGraph(posterior.labelled(graphs[b]), float(probability[b])) for b in best]
 
 
 def markov_blanket(posterior: Posterior, centre: int, n: int, seed: int) -> pd.DataFrame:

@@ -12,7 +12,7 @@ import dataclasses
 import numpy as np
 from jaxtyping import Float, UInt8
 
-from svidag.graph import LimitError, log_linear_extensions
+from svidag.graph import LimitError, distinct, log_linear_extensions
 from svidag.graph.extension import estimate_log_linear_extensions
 from svidag.posterior.diagnostics import Level, Reason, StructureWeights
 from svidag.posterior.distributions import DrawnGraphs
@@ -38,7 +38,8 @@ def structure_weighted(posterior: Posterior, seed: int, pool: int = POOL) -> Pos
     >>> structures.diagnostics.structure_weights.effective_draws > 100
     True
     """
-    graphs, count = np.unique(posterior.sample(pool, seed), axis=0, return_counts=True)
+    graphs, which = distinct(posterior.sample(pool, seed))
+    count = np.bincount(which)
     log_count, error = _log_extensions(graphs, seed)
     share = count * np.exp(log_count.min() - log_count)
     probability = share / share.sum()
