@@ -6,8 +6,9 @@ import time
 
 import pytest
 
-from svidag.run import cores
-from svidag.run.side_by_side import LOST, MOST_RESTARTS, run_side_by_side
+from svidag.run import cores, pools
+from svidag.run.pools import Processes, Shared
+from svidag.run.side_by_side import MOST_RESTARTS, run_all, run_side_by_side
 
 
 def nothing(*_):
@@ -17,7 +18,11 @@ def nothing(*_):
 def run(work, count, done=None, **given):
     done = {} if done is None else done
     told = {"finished": nothing, "report": nothing, **given}
-    return run_side_by_side(work, count, workers=2, done=done, **told)
+    return run_side_by_side(call, work, count, pool=Processes(2), done=done, **told)
+
+
+def call(_, work, alive):
+    return work(alive)
 
 
 @pytest.mark.slow
@@ -51,21 +56,27 @@ def test_work_that_is_killed_each_time_ends_in_plain_words():
     def work(k):
         return lambda alive: os.kill(os.getpid(), signal.SIGKILL)
 
-    with pytest.raises(MemoryError, match="memory ran out"):
+    with pytest.raises(MemoryError, match="memory ran out: use fewer workers"):
         run(work, 1 + MOST_RESTARTS)
-    assert "fewer workers" in LOST
 
 
 @pytest.mark.slow
-def test_an_interruption_ends_the_workers():
+def test_an_interruption_ends_the_workers(tmp_path):
     started = time.monotonic()
 
+    def work(k):
+        def sleep(alive):
+            (tmp_path / f"{k}").touch()
+            time.sleep(600)
+
+        return sleep
+
     def interrupt(done):
-        if time.monotonic() - started > 3:
+        if len(list(tmp_path.iterdir())) == 2:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run(lambda k: lambda alive: time.sleep(600), 2, report=interrupt)
+        run(work, 2, report=interrupt)
     assert time.monotonic() - started < 60
     assert run(lambda k: lambda alive: k, 2) == {0: 0, 1: 1}
 
@@ -77,3 +88,19 @@ def test_errors_of_the_work_come_back():
 
     with pytest.raises(ZeroDivisionError):
         run(work, 3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("room", [True, False], ids=["file", "no room for a file"])
+def test_what_tasks_share_is_written_once_and_removed(tmp_path, monkeypatch, room):
+    monkeypatch.setattr(pools.tempfile, "tempdir", str(tmp_path if room else tmp_path / "none"))
+    shared = Shared(b"x" * pools.LARGE)
+    found = run_all(size_of, [1, 2, 3], pool=Processes(2), shared=shared)
+    assert found == [pools.LARGE + k for k in (1, 2, 3)]
+    assert len(list(tmp_path.iterdir())) == room
+    del shared
+    assert not list(tmp_path.iterdir())
+
+
+def size_of(shared, own, alive):
+    return len(shared) + own

@@ -69,6 +69,21 @@ KindOption = Annotated[
 ]
 
 
+def _workers(text: str) -> int | str:
+    """A number of processes, or the address of a scheduler."""
+    from svidag.run.workers import check_workers
+
+    found = int(text) if text.removeprefix("-").isdecimal() else text
+    try:
+        check_workers(found)
+    except ValueError:
+        raise typer.BadParameter(
+            f"{text!r} is neither a whole number from 1 on nor the address of a Dask scheduler, "
+            "such as tcp://127.0.0.1:8786"
+        ) from None
+    return found
+
+
 def check(
     data: DataFile,
     knowledge: Knowledge = None,
@@ -155,11 +170,12 @@ def fit(
         ),
     ] = None,
     workers: Annotated[
-        int | None,
+        Any,
         typer.Option(
-            min=1,
-            help="Cores to use, and fits of a mixture at a time; by default all that there are. "
-            "The result is the same.",
+            parser=_workers,
+            metavar="N|ADDRESS",
+            help="Cores to use, and fits of a mixture at a time, by default all that there are; or "
+            "the address of a Dask scheduler, tcp://127.0.0.1:8786. The result is the same.",
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same result.")] = 0,
@@ -215,7 +231,7 @@ def fit(
         _write_summary(run, as_json)
 
 
-def _run(run: RunDirectory, request: Request, progress: Any, workers: int | None) -> None:
+def _run(run: RunDirectory, request: Request, progress: Any, workers: int | str | None) -> None:
     from svidag.export import write
 
     try:

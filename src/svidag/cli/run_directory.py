@@ -97,7 +97,9 @@ class Request:
         """The beliefs, where a file gives them."""
         return None if self.knowledge is None else svidag.Prior.from_file(self.knowledge)
 
-    def fit(self, checkpoint: Path, progress: Any, workers: int | None = None) -> svidag.Posterior:
+    def fit(
+        self, checkpoint: Path, progress: Any, workers: int | str | None = None
+    ) -> svidag.Posterior:
         """Fit, going on from the checkpoint if there is one.
 
         `workers` is no part of the request: a run may go on with others, to the same result.

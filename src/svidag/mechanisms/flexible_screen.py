@@ -28,7 +28,12 @@ from jaxtyping import Bool, Float, Int
 from svidag.data.transforms import rank_gaussian
 from svidag.mechanisms.flexible import FlexibleMechanism
 from svidag.mechanisms.gaussian_blocks import GaussianBlocks
-from svidag.mechanisms.local import CachedScores, charge_idle_parents, tabulate_families
+from svidag.mechanisms.local import (
+    CachedScores,
+    FamilyScores,
+    charge_idle_parents,
+    tabulate_families,
+)
 
 CHANCE = (6.0, 10.0)
 """Likelihood ratios that could be chance: of a slope, and of a slope and a bend."""
@@ -46,6 +51,8 @@ class ScreenedFlexible:
         The flexible mechanism.
     curved
         The additive model of the values with Gaussian margins.
+    elsewhere
+        The same mechanism where other workers fit its families; None to fit them here.
 
     Examples
     --------
@@ -60,6 +67,7 @@ class ScreenedFlexible:
 
     mechanism: FlexibleMechanism
     curved: GaussianBlocks
+    elsewhere: FamilyScores | None = None
 
     @classmethod
     def of(cls, mechanism: FlexibleMechanism) -> ScreenedFlexible:
@@ -76,7 +84,7 @@ class ScreenedFlexible:
     @cached_property
     def fitted(self) -> CachedScores:
         """Scores of the families that were fitted."""
-        return CachedScores(self.mechanism)
+        return CachedScores(self.elsewhere or self.mechanism)
 
     @cached_property
     def _linear(self) -> GaussianBlocks:

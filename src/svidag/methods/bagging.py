@@ -32,6 +32,7 @@ from svidag.posterior.fit_check import FitCheck
 from svidag.posterior.sensitivity import Sensitivity
 from svidag.run.checkpoint import Checkpoint, SavedState
 from svidag.run.deadline import Deadline
+from svidag.run.workers import Workers
 
 LEAST_ROWS = 10
 """Rows of a resample at least."""
@@ -228,7 +229,7 @@ def probe_posterior(posterior: Posterior) -> Sensitivity:
         facts.fingerprint.get("coarsen"),
         int(facts.fingerprint.get("seed", 0)),
         None,
-        None,
+        Workers.local(),
         Deadline(None),
         lambda *_: None,
     )

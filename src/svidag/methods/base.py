@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -21,6 +21,7 @@ from svidag.posterior.diagnostics import Details, Reason
 from svidag.problem import Problem
 from svidag.run.checkpoint import Checkpoint, SavedState
 from svidag.run.deadline import Deadline
+from svidag.run.pools import Pool, Threads
 from svidag.run.settings import Settings
 from svidag.run.status import Status
 
@@ -93,6 +94,8 @@ class Run:
         When the fit must end.
     coarsen
         α, where every row counts α/(α + N) times.
+    pool
+        Where parts of the fit can run side by side.
     """
 
     mechanism: str
@@ -103,6 +106,7 @@ class Run:
     saved: SavedState | None
     deadline: Deadline
     coarsen: float | None = None
+    pool: Pool = field(default_factory=Threads)
 
     def resumed(self, *stages: str) -> Any:
         """The state that an earlier call saved in one of these stages; None if there is none."""

@@ -29,6 +29,7 @@ from svidag.run.deadline import Deadline
 from svidag.run.progress import meter
 from svidag.run.stages import Stages
 from svidag.run.warnings import FitWarning
+from svidag.run.workers import check_workers, open_workers
 
 WEIGHTS = ("order", "structure")
 """Ways to weigh graphs."""
@@ -54,7 +55,7 @@ def fit(
     bags: int | str | None = "auto",
     bag_rows: int | None = None,
     minutes: float | int | None = None,
-    workers: int | None = None,
+    workers: Any = None,
     seed: int = 0,
     progress: Any = None,
     checkpoint: Any = None,
@@ -127,7 +128,10 @@ def fit(
         When this time is over, the fit ends with what it has found; the diagnostics and the verdict
         of the report say what was cut short. By default there is no limit.
     workers
-        Cores to use, and fits of a mixture at a time; by default all that there are.
+        A number: cores of this machine to use, and processes for the fits of a mixture; by default
+        all that there are. Or the address of a Dask scheduler (``"tcp://127.0.0.1:8786"``), or a
+        Dask ``Client``: fits of a mixture, or searches, chains and scores of one fit, then run on
+        its workers.
     seed
         The same seed gives the same result, whatever the chunk size, workers or interruptions.
     progress
@@ -178,7 +182,7 @@ def fit(
     mechanism, table = mechanism_for_table(chosen, mechanism, table, able)
     if fits == "auto" and mechanism == DISCRETE:
         fits = None
-    with Stages(meter(progress)) as stages:
+    with open_workers(workers) as opened, Stages(meter(progress)) as stages:
         completed = tables_needed(fits) if missing == "impute" else 0
         if completed and np.isnan(table.values).any():
             stages.report("completing the table", 0, None)
@@ -204,7 +208,7 @@ def fit(
             **chosen.identity(),
         )
         state_file = Checkpoint(checkpoint, identity)
-        with resumable(state_file), cores.at_most(workers):
+        with resumable(state_file), cores.at_most(opened.cores):
             batch = FitBatch(
                 problem,
                 chosen,
@@ -212,7 +216,7 @@ def fit(
                 None if coarsen is None else float(coarsen),
                 seed,
                 labels,
-                workers,
+                opened,
                 Deadline(minutes),
                 stages.report,
             )
@@ -252,7 +256,7 @@ def check(
     bags: int | str | None = "auto",
     bag_rows: int | None = None,
     minutes: float | int | None = None,
-    workers: int | None = None,
+    workers: Any = None,
     seed: int = 0,
 ) -> Method:
     """The method, or an error that says what `fit` would refuse in these arguments.
@@ -282,10 +286,7 @@ def check(
         _check_coarsening(chosen, coarsen)
     if not isinstance(seed, Integral) or isinstance(seed, bool) or seed < 0:
         raise ValueError(f"seed must be a whole number from 0 on; got {seed!r}")
-    if workers is not None and (
-        not isinstance(workers, Integral) or isinstance(workers, bool) or workers < 1
-    ):
-        raise ValueError(f"workers must be a whole number from 1 on, or None; got {workers!r}")
+    check_workers(workers)
     Deadline(minutes)
     check_bags(bags, bag_rows, chosen, mechanism)
     return chosen

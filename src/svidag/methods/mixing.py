@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Int
@@ -21,12 +21,13 @@ from svidag.posterior import GraphDistribution, Posterior
 from svidag.posterior.diagnostics import Diagnostics, Level, Reason
 from svidag.posterior.mixture import MixtureDetails, MixtureGraphs, MixtureParameters
 from svidag.problem import Problem
-from svidag.run import cores
 from svidag.run.checkpoint import Checkpoint, SavedState
 from svidag.run.deadline import Deadline
+from svidag.run.pools import Shared
 from svidag.run.side_by_side import run_side_by_side
 from svidag.run.status import Status
 from svidag.run.streams import Stream, child_seed, generator
+from svidag.run.workers import Workers
 from svidag.samplers.sampled_graphs import VisitedGraphs
 
 LARGE = 4_000_000
@@ -57,14 +58,9 @@ class FitBatch:
     coarsen: float | None
     seed: int
     groups: Int[np.ndarray, " N"] | None
-    workers: int | None
+    workers: Workers
     deadline: Deadline
     report: Callable[..., None]
-
-    @property
-    def fits_at_once(self) -> int:
-        """How many fits run at once."""
-        return cores.usable() if self.workers is None else self.workers
 
     def plan_bags(
         self, choices: Sequence[Specification], count: int, rows: int
@@ -90,32 +86,24 @@ class FitBatch:
         stage: str,
     ) -> dict[int, Posterior]:
         """The posterior of each planned fit, by its number; fewer if the time limit was reached."""
-        together = max(1, min(self.fits_at_once, len(planned)))
+        pool = self.workers.fits
+        together = max(1, min(pool.size, len(planned)))
 
-        def task(number: int) -> FitTask:
+        def timed(number: int) -> TimedFit:
             waves = math.ceil((len(planned) - number) / together)
-            return self.task(planned[number], self.deadline.share(waves).minutes)
+            return TimedFit(planned[number], self.deadline.share(waves).minutes)
 
+        basis = FitBasis(self.problem, self.method, self.graph_weights, self.coarsen)
         return run_side_by_side(
-            task,
+            fit_planned,
+            timed,
             len(planned),
-            workers=together,
+            pool=pool,
+            shared=Shared(basis),
             done=done,
             finished=keep,
             report=lambda count: self.report(stage, count, len(planned)),
             enough=self.deadline.passed,
-        )
-
-    def task(self, planned: PlannedFit, minutes: float | None) -> FitTask:
-        """One planned fit as work for another process."""
-        return FitTask(
-            planned.problem(self.problem),
-            self.method,
-            planned.specification,
-            self.graph_weights,
-            self.coarsen,
-            planned.seed,
-            minutes,
         )
 
     def fit_table(
@@ -138,34 +126,40 @@ class FitBatch:
             checkpoint=checkpoint,
             saved=saved,
             identity=identity,
+            pool=self.workers.parts,
         )
 
 
-@dataclass(frozen=True, eq=False)
-class FitTask:
-    """One fit of a batch with all that it needs."""
+class FitBasis(NamedTuple):
+    """What the fits of a batch share."""
 
     problem: Problem
     method: Method
-    specification: Specification
     graph_weights: str
     coarsen: float | None
-    seed: int
+
+
+class TimedFit(NamedTuple):
+    """One fit of a batch, and the minutes that it may take."""
+
+    planned: PlannedFit
     minutes: float | None
 
-    def __call__(self, alive: Callable[..., None]) -> Posterior:
-        """The posterior without its table and traces."""
-        found = fit_problem(
-            self.problem,
-            self.method,
-            mechanism=self.specification.mechanism,
-            graph_weights=self.graph_weights,
-            coarsen=self.coarsen,
-            seed=self.seed,
-            report=alive,
-            deadline=Deadline(self.minutes),
-        )
-        return slimmed(found, self.seed, on_scale=self.specification.margins == RAW)
+
+def fit_planned(basis: FitBasis, own: TimedFit, alive: Callable[..., None]) -> Posterior:
+    """The posterior of one fit without its table and traces, as a task."""
+    planned = own.planned
+    found = fit_problem(
+        planned.problem(basis.problem),
+        basis.method,
+        mechanism=planned.specification.mechanism,
+        graph_weights=basis.graph_weights,
+        coarsen=basis.coarsen,
+        seed=planned.seed,
+        report=alive,
+        deadline=Deadline(own.minutes),
+    )
+    return slimmed(found, planned.seed, on_scale=planned.specification.margins == RAW)
 
 
 def slimmed(posterior: Posterior, seed: int, *, on_scale: bool = True) -> Posterior:

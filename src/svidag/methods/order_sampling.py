@@ -26,6 +26,7 @@ from svidag.methods.search_diagnostics import MISSING_SHARE, SearchDiagnostics, 
 from svidag.posterior.diagnostics import Reason
 from svidag.problem import Problem
 from svidag.run.convergence import Agreement
+from svidag.run.pools import Pool
 from svidag.run.progress import duration
 from svidag.run.settings import Settings, setting
 from svidag.run.status import Status
@@ -34,6 +35,7 @@ from svidag.samplers.order_chains import OrderChains, Schedule, run_chains
 from svidag.samplers.relocation import MOVES
 from svidag.samplers.sampled_graphs import SampledOrders
 from svidag.scores import CountedScores, ParentSets, Weigher, compute_shares
+from svidag.scores.spread_scores import SpreadScores
 from svidag.scores.tables import MAX_TABULATED
 from svidag.search.growth import Grower, GrowthSettings
 from svidag.search.parent_set_tables import (
@@ -292,8 +294,11 @@ def _grower(task: _Task) -> Grower:
         run.report("scoring parent sets", scored[0], None)
 
     def weigher(scores: FamilyScores) -> Weigher:
-        local = scores if isinstance(scores, LocalScores) else None
-        return Weigher(local or CachedScores(CountedScores(scores, count)), problem.prior)
+        if isinstance(scores, LocalScores):
+            return Weigher(scores, problem.prior)
+        if run.pool.remote:
+            scores = _spread(scores, run.pool)
+        return Weigher(CachedScores(CountedScores(scores, count)), problem.prior)
 
     if isinstance(mechanism.scores, LinearGaussian):
         blocks = GaussianBlocks.linear(mechanism.scores)
@@ -313,7 +318,15 @@ def _grower(task: _Task) -> Grower:
         run.seed,
         task.schedule.flattest,
         run.deadline,
+        run.pool,
     )
+
+
+def _spread(scores: FamilyScores, pool: Pool) -> FamilyScores:
+    """The same scores by the workers of a pool; what screens families stays here."""
+    if isinstance(scores, ScreenedFlexible):
+        return dataclasses.replace(scores, elsewhere=SpreadScores(scores.mechanism, pool))
+    return SpreadScores(scores, pool)
 
 
 def _without_shifts(problem: Problem) -> Float[np.ndarray, "N m"]:
@@ -365,6 +378,7 @@ def _run_chains(task: _Task, tables: ParentSetTables, resumed: OrderChains | Non
         keep=lambda chains: task.keep("chains", tables=tables, chains=chains),
         resumed=resumed,
         stop=run.deadline.passed,
+        pool=run.pool,
     )
 
 

@@ -13,6 +13,7 @@ from svidag.posterior.structure_weights import structure_weighted
 from svidag.problem import Problem
 from svidag.run.checkpoint import Checkpoint, SavedState
 from svidag.run.deadline import Deadline
+from svidag.run.pools import Pool, Threads
 
 
 def fit_problem(
@@ -28,6 +29,7 @@ def fit_problem(
     checkpoint: Checkpoint | None = None,
     saved: SavedState | None = None,
     identity: Mapping[str, Any] | None = None,
+    pool: Pool | None = None,
 ) -> Posterior:
     """Run the method, and weigh graphs as asked where it does not do so itself."""
     started = time.perf_counter()
@@ -41,6 +43,7 @@ def fit_problem(
         saved,
         deadline,
         coarsen,
+        pool or Threads(),
     )
     result = method.run(problem, run)
     run.checkpoint.write()
