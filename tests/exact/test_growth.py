@@ -21,9 +21,9 @@ from svidag.run.checkpoint import Checkpoint
 from svidag.run.deadline import Deadline
 from svidag.run.status import Status
 from svidag.samplers.order_chains import run_chains
-from svidag.scores import ParentSets, Shares, Weigher, compute_shares
+from svidag.scores import ParentSets, Shares, Weigher, compute_shares, log_evidence
 from svidag.scores.parent_sets import holds_all_sets, tabulate_all_sets
-from svidag.search.growth import Half, Round, log_evidence, measure_missing_share
+from svidag.search.growth import Half, Round, measure_missing_share
 from svidag.search.parent_set_tables import (
     chain_starts,
     grow_halves,

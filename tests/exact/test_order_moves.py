@@ -6,6 +6,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 from complete_tables import complete_tables
+from moved_nodes import Compared
 
 from svidag.mechanisms.linear import LinearGaussian
 from svidag.prior import Prior
@@ -104,7 +105,8 @@ def test_a_swap_is_open_to_two_neighbouring_places_and_a_relocation_to_all():
 
 def located(order, tables):
     """place, masks and present of an order."""
-    state = np.empty(4, np.int64), np.empty(4, np.int64), np.empty(4)
+    m = len(order)
+    state = np.empty(m, np.int64), np.empty(m, np.int64), np.empty(m)
     relocate.locate(order, compiled_tables(tables), *state)
     return state
 
@@ -112,11 +114,10 @@ def located(order, tables):
 @pytest.mark.parametrize("prior", PRIORS.values(), ids=PRIORS.keys())
 def test_the_places_of_a_node_are_compared_as_by_scoring_whole_orders(prior):
     _, tables = small_tables(prior)
-    order = np.array([2, 0, 1, 3])
-    state, scores = located(order, tables), np.empty(4)
+    compiled, order = compiled_tables(tables), np.array([2, 0, 1, 3])
+    state = located(order, tables)
     for i in range(4):
-        subset_sums = compiled_tables(tables).subset_sums
-        relocate.compare_places(i, 0, 4, order, *state, subset_sums, None, scores)
+        scores = Compared(i, order, state, compiled, None).by_place()
         others = order[order != i]
         there = tables.log_evidence(np.stack([np.insert(others, t, i) for t in range(4)]))
         assert scores == pytest.approx(there - tables.log_evidence(order[None]), abs=1e-9)
@@ -124,13 +125,62 @@ def test_the_places_of_a_node_are_compared_as_by_scoring_whole_orders(prior):
 
 def test_sliding_keeps_places_and_masks_in_step():
     _, tables = small_tables(PRIORS["plain"])
-    order = np.array([2, 0, 1, 3])
+    compiled, order = compiled_tables(tables), np.array([2, 0, 1, 3])
     state = located(order, tables)
     for i, there in ((2, 3), (1, 0), (0, 0), (3, 1)):
-        relocate.slide(i, there, order, *state, compiled_tables(tables).subset_sums, None)
+        Compared(i, order, state, compiled, None).slide(there)
         assert order[there] == i
         for kept, fresh in zip(state, located(order, tables), strict=True):
             assert kept.tolist() == fresh.tolist()
+
+
+def random_tables(m, candidates, rng):
+    """Tables of random weights, each node with random candidates."""
+    nodes = []
+    for j in range(m):
+        own = np.sort(rng.choice(np.delete(np.arange(m), j), candidates, replace=False))
+        masks = np.arange(1 << candidates)
+        nodes.append(NodeTable(own, masks, rng.normal(size=len(masks))))
+    return ScoreTables.join(nodes, np.zeros((m, m)))
+
+
+@pytest.mark.parametrize(("m", "candidates"), [(40, 2), (14, 11)], ids=["sorted", "scanned"])
+def test_places_of_related_nodes_are_found_by_sorting_as_by_a_pass_over_the_order(m, candidates):
+    rng = np.random.default_rng(0)
+    tables = random_tables(m, candidates, rng)
+    compiled, order = compiled_tables(tables), rng.permutation(m)
+    related = np.diff(compiled.relations.begin)
+    assert (related**2 > relocate.SCAN * m).all() == (m == 14)
+    state = located(order, tables)
+    for i in range(m):
+        scores = Compared(i, order, state, compiled, None).by_place()
+        others = order[order != i]
+        there = tables.log_evidence(np.stack([np.insert(others, t, i) for t in range(m)]))
+        assert scores == pytest.approx(there - tables.log_evidence(order[None]), abs=1e-9)
+
+
+def test_a_place_is_drawn_in_proportion_to_its_weight():
+    """Four places in two stretches: weights 1, 1, 1 and e²; at every uniform number."""
+    scores, spots = np.array([0.0, 2.0]), np.array([3])
+    weights, begins = np.empty(2), np.empty(3, np.int64)
+    uniforms = (np.arange(10_000) + 0.5) / 10_000
+    drawn = [
+        relocate.choose_place(scores, 0, spots, 0, 4, 1.0, u, weights, begins)[0] for u in uniforms
+    ]
+    expected = np.array([1.0, 1.0, 1.0, np.exp(2.0)])
+    share = np.bincount(drawn, minlength=4) / len(uniforms)
+    assert share == pytest.approx(expected / expected.sum(), abs=2e-4)
+
+
+def test_a_place_that_is_not_open_counts_for_nothing_however_good_it_is():
+    """Places 2 and 3 lie in the first two of three stretches; the last one is better by e¹⁰⁰⁰."""
+    scores, spots = np.array([0.0, 0.0, 1000.0]), np.array([3, 4])
+    room = np.empty(3), np.empty(4, np.int64)
+    drawn = [
+        relocate.choose_place(scores, 0, spots, 2, 4, 1.0, u, *room)[0]
+        for u in (0.1, 0.4, 0.6, 0.9)
+    ]
+    assert drawn == [2, 2, 3, 3]
 
 
 def test_drawn_parent_sets_follow_their_conditional():

@@ -15,6 +15,13 @@ from svidag.prior import Prior
 from svidag.scores import Weigher
 from svidag.search.batched_search import BatchedScores, search_in_batches
 from svidag.search.order_search import search_orders
+from svidag.search.parent_climbing import (
+    LEAST_GAIN,
+    block_weights,
+    empty_memory,
+    useless_bits,
+    work_space,
+)
 
 NAMES = tuple("abcdef")
 PRIORS = {
@@ -75,7 +82,7 @@ def block_weight(blocks, prior, node, parents):
     inner, outer, own, constant, power = blocks.arrays(len(parents))
     group, k = blocks.group[node], len(parents)
     at = [i * blocks.size + e for i in parents for e in range(blocks.size)]
-    A, C = inner[group][np.ix_(at, at)], outer[group][at, node]
+    A, C = inner[group][np.ix_(at, at)], outer[group][node, at]
     _, log_determinant = np.linalg.slogdet(A)
     left = own[group, node] - C @ np.linalg.solve(A, C)
     score = constant[group, k] - 0.5 * log_determinant - power[group, k] * np.log(left)
@@ -283,3 +290,30 @@ def test_batches_ask_for_many_families_at_once():
     results = batches.run([wanting([(0, 0b110)]), wanting([(1, 0b001), (0, 0b110)])])
     assert results == [20.0, 31.0]
     assert calls == [2]
+
+
+@pytest.mark.parametrize("kind", ["linear", "additive"])
+def test_a_variable_is_useless_if_no_addition_or_exchange_of_it_gains(kind):
+    blocks, _ = cases(kind)
+    m, prior = len(NAMES), Prior(p=0.3, forbidden=[("a", "b")]).bind(NAMES)
+    weights, words = (
+        block_weights(blocks, prior, m - 1),
+        np.uint64(1) << np.arange(1, m + 1, dtype=np.uint64),
+    )
+    memory, work = empty_memory(m), work_space(m, m - 1, blocks.size)
+    useful = 0
+    for j in range(m):
+        for k in range(4):
+            parents = np.array(
+                [i for i in range(m) if i != j and prior.free[i, j]][:k], dtype=np.int64
+            )
+            own = block_weight(blocks, prior, j, parents)
+            bits = useless_bits(j, parents, len(parents), weights, blocks.group[j], words, memory,
+                                work)  # fmt: skip
+            for v in set(range(m)) - {j, *parents.tolist()}:
+                changed = [[*np.delete(parents, r), v] for r in range(len(parents))]
+                found = [block_weight(blocks, prior, j, s) for s in [[*parents, v], *changed]]
+                gains = prior.free[v, j] and max(found) > own + LEAST_GAIN
+                assert bool(bits[0] >> np.uint64(v) & np.uint64(1)) == (not gains)
+                useful += gains
+    assert useful > 5

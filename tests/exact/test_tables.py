@@ -5,13 +5,14 @@ from itertools import permutations
 import numpy as np
 import pytest
 from complete_tables import complete_tables, log_evidence, log_sum, subsets, weight
+from moved_nodes import Compared
 
 from svidag.mechanisms.linear import LinearGaussian
 from svidag.prior import Prior
 from svidag.samplers import relocation as relocate
 from svidag.samplers.order_chains import draw_graphs
 from svidag.scores import NodeTable, ScoreTables, forward_selection, subset_sums
-from svidag.scores.lookup import NEGLIGIBLE, compiled_tables, prepare_move
+from svidag.scores.lookup import NEGLIGIBLE, compiled_tables
 from svidag.scores.tables import MAX_TABULATED, MOST_CANDIDATES
 
 NAMES = ("a", "b", "c", "d")
@@ -123,12 +124,8 @@ def located(order, tables):
 
 
 def compared(i, order, state, compiled):
-    """Scores of all places of a node, and what sliding it needs."""
-    m = len(order)
-    prepared, scores = np.empty((2, m)), np.empty(m)
-    prepare_move(i, *state, compiled, prepared)
-    relocate.compare_places(i, 0, m, order, *state, compiled.subset_sums, prepared, scores)
-    return scores, prepared
+    """All places of a node, compared with sets that are scanned."""
+    return Compared(i, order, state, compiled, np.empty((2, len(order))))
 
 
 @pytest.mark.parametrize("prior", PRIORS.values(), ids=PRIORS.keys())
@@ -145,7 +142,7 @@ def test_compiled_sums_and_places_of_scanned_tables_are_those_of_whole_orders(pr
         order = orders[at].copy()
         _, compiled, state = located(order, wide.tables)
         for i in range(4):
-            scores, _ = compared(i, order, state, compiled)
+            scores = compared(i, order, state, compiled).by_place()
             moved = np.stack([np.insert(order[order != i], t, i) for t in range(wide.m)])
             expected = wide.tables.log_evidence(moved) - evidence[at]
             assert scores == pytest.approx(expected, abs=4 * cut(wide.tables))
@@ -161,9 +158,8 @@ def test_sums_of_scanned_tables_stay_right_while_nodes_are_moved(prior):
     _, compiled, state = located(order, wide.tables)
     for _ in range(200):
         i = int(rng.integers(wide.m))
-        scores, prepared = compared(i, order, state, compiled)
-        there = int(rng.choice(np.flatnonzero(scores > -np.inf)))
-        relocate.slide(i, there, order, *state, compiled.subset_sums, prepared)
+        places = compared(i, order, state, compiled)
+        places.slide(int(rng.choice(np.flatnonzero(places.by_place() > -np.inf))))
         _, _, (place, masks, present) = located(order, wide.tables)
         assert state[0].tolist() == place.tolist()
         assert state[1].tolist() == masks.tolist()

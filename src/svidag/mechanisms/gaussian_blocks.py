@@ -72,18 +72,26 @@ class GaussianBlocks:
         return cls(inner, outer, own, weight * masks.sum(axis=0), group, 2)
 
     def arrays(self, most: int) -> tuple[np.ndarray, ...]:
-        """A, C, d, and c and h by the number of parents up to `most`."""
+        """A, Cᵀ, d, and c and h by the number of parents up to `most`."""
+        outer = np.ascontiguousarray(self.outer.transpose(0, 2, 1))
         size = np.arange(most + 1)
         n = self.rows[:, None].astype(float)
         if self.model is None:
             constant = gammaln(1 + n / 2) - n / 2 * np.log(2 * np.pi) + (1 + n / 2) * np.log(2.0)
             constant -= 0.5 * np.log(0.25 * n + 1.0)  # the determinant of what was eliminated
             power = 1 + n / 2 + 0 * size
-            return self.inner, self.outer, self.own, constant + 0 * size, power
+            return self.inner, outer, self.own, constant + 0 * size, power
         # BGe has ½(N + a + l) log|R_PP| − ½(N + a + l + 1)(log|R_PP| + log v).
         a = self.model.scale_weight - self.model.m
         constant = self.model.assemble(n, size, 0.0, 0.0)
-        return self.inner, self.outer, self.own, constant, 0.5 * (n + a + size + 1)
+        return self.inner, outer, self.own, constant, 0.5 * (n + a + size + 1)
+
+    def log_sizes(self) -> Float[np.ndarray, "groups m"]:
+        """½ log|A_vv| of each variable alone."""
+        groups, features, _ = self.inner.shape
+        blocks = self.inner.reshape(groups, -1, self.size, features // self.size, self.size)
+        own = np.einsum("gvavb->gvab", blocks)
+        return 0.5 * np.linalg.slogdet(own)[1]
 
 
 def _products(

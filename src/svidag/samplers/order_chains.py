@@ -12,11 +12,12 @@ same result as one that was not interrupted.
 
 from __future__ import annotations
 
+import copy
 import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int, UInt8
@@ -24,14 +25,15 @@ from jaxtyping import Float, Int, UInt8
 from svidag.graph.extension import draw_linear_extensions
 from svidag.orders.permutation import power_ladder
 from svidag.prior import EdgePrior
-from svidag.run import cores
 from svidag.run.chains import run_segments
 from svidag.run.convergence import Agreement
+from svidag.run.pools import Pool, Shared, Threads
+from svidag.run.side_by_side import run_to_end
 from svidag.run.streams import Stream, generator
 from svidag.samplers import relocation as relocate
 from svidag.samplers.relocation import EXCHANGES, MOVES
 from svidag.scores import ScoreTables
-from svidag.scores.lookup import compiled_tables, draw_sets
+from svidag.scores.lookup import CompiledTables, compiled_tables, draw_sets
 
 ADAPTATIONS = 3  # times that powers are spaced anew in burn-in
 LEAST_REJECTED = 0.02  # share of exchanges that counts as rejected at least
@@ -180,13 +182,15 @@ def run_chains(
     estimate: Callable[[float], None] | None = None,
     resumed: OrderChains | None = None,
     stop: Callable[[], bool] | None = None,
+    pool: Pool | None = None,
 ) -> OrderChains:
-    """Run independent chains over orders, as many at once as there are cores.
+    """Run independent chains over orders, as many at once as there are workers in the pool.
 
     Chains begin at `starts`, or at random orders. `report` is called with the number of finished
     sweeps, summed over chains. `resumed` is what an interrupted call with the same other arguments
     last passed to `keep`. `estimate` is called after burn-in with the seconds that the budget takes
-    at most. `stop` is called after each segment; True ends the run.
+    at most. `stop` is called after each segment; True ends the run. Without a `pool` chains run in
+    threads, one for each core.
 
     Examples
     --------
@@ -201,7 +205,9 @@ def run_chains(
     >>> bool(chains.edges.mean(axis=0).sum() > 0.99)
     True
     """
-    runner = _ChainRunner(tables, schedule, seed, parts, report or (lambda sweeps: None))
+    runner = _ChainRunner(
+        tables, schedule, seed, parts, report or (lambda sweeps: None), pool or Threads()
+    )
     began = time.perf_counter()
     chains = resumed or runner.burn_in(prior, starts)
     if estimate is not None and resumed is None and schedule.burn_in:
@@ -251,18 +257,21 @@ def draw_graphs(
     False
     """
     uniforms = generator(seed, Stream.PARENT_SET_DRAWS).random(orders.shape)
-    drawn = np.zeros(orders.shape, dtype=np.int64)
+    orders, drawn = orders.astype(np.int64), np.zeros(orders.shape, dtype=np.int64)
     arrays = compiled_tables(tables)
     for j in range(tables.m):
         draw_sets(
             j,
-            orders.astype(np.int64),
+            orders,
             *tables.nodes[j].by_weight(),
             arrays,
             uniforms[:, j],
             drawn[:, j],
         )
-    return (drawn[:, None, :] & tables.bits > 0).astype(np.uint8)
+    graphs = np.zeros((len(orders), tables.m, tables.m), dtype=np.uint8)
+    for j, node in enumerate(tables.nodes):
+        graphs[:, node.candidates, j] = drawn[:, j, None] >> np.arange(len(node.candidates)) & 1
+    return graphs
 
 
 class _ChainRunner:
@@ -275,12 +284,12 @@ class _ChainRunner:
         seed: int,
         parts: tuple[int, ...],
         report: Callable[[int], None],
+        pool: Pool,
     ) -> None:
         self._tables, self._schedule, self._report = tables, schedule, report
-        self._seed, self._parts = seed, parts
-        # Each chain has its own cache of sums, so that threads do not write to the same arrays.
-        self._compiled = [compiled_tables(tables) for _ in range(schedule.chains)]
-        self._done = np.zeros(schedule.chains, dtype=np.int64)
+        self._seed, self._parts, self._pool = seed, parts, pool
+        self._shared = Shared(_ChainTables(tables, schedule.thin, MOVES.index(schedule.moves)))
+        self._done = 0
 
     def burn_in(self, prior: EdgePrior, starts: Int[np.ndarray, "chains m"] | None) -> OrderChains:
         """Chains after their first sweeps, with nothing kept yet."""
@@ -314,53 +323,167 @@ class _ChainRunner:
     def run_segment(self, chains: OrderChains) -> OrderChains:
         """What the next segment of every chain collects."""
         s, kept = self._schedule, chains.length
-        self._done[:] = s.burn_in + chains.sweeps
+        self._done = s.chains * (s.burn_in + chains.sweeps)
         steps = min(s.check_every, s.orders - kept)
         return self._run_in_parallel(chains, (1 + kept // s.check_every,), steps)
 
     def _run_in_parallel(
         self, chains: OrderChains, number: tuple[int, ...], steps: int
     ) -> OrderChains:
-        """Every chain `steps` orders further, as many chains at once as there are cores."""
+        """Every chain `steps` orders further, as many chains at once as there are workers."""
+        thin = self._schedule.thin
+        kept = np.zeros(self._schedule.chains, dtype=np.int64)
 
-        def single(c: int) -> tuple[Any, ...]:
-            rng = generator(self._seed, Stream.CHAIN_SEGMENTS, *self._parts, c, *number)
-            return self._run_chain(c, chains.replicas[c].copy(), chains.powers, rng, steps)
+        def report_one(c: int, orders: int) -> None:
+            kept[c] = orders
+            self._report(self._done + thin * int(kept.sum()))
 
-        with ThreadPoolExecutor(cores.usable()) as pool:
-            parts = list(pool.map(single, range(self._schedule.chains)))
-        stacked = (np.stack(part) for part in zip(*parts, strict=True))
-        return OrderChains(*stacked, powers=chains.powers, sweeps=steps * self._schedule.thin)
+        def report_all(segments: list[_Segment]) -> None:
+            for c, segment in enumerate(segments):
+                report_one(c, max(int(kept[c]), segment.done))
 
-    def _run_chain(
-        self,
-        c: int,
-        replicas: np.ndarray,
-        powers: np.ndarray,
+        starts = [
+            _Segment.start(
+                chains.replicas[c],
+                chains.powers,
+                generator(self._seed, Stream.CHAIN_SEGMENTS, *self._parts, c, *number),
+                steps,
+                self._pool.slice_seconds,
+            )
+            for c in range(self._schedule.chains)
+        ]
+        found = run_to_end(
+            _move_on,
+            starts,
+            pool=self._pool,
+            shared=self._shared,
+            report=report_all,
+            heard=report_one,
+        )
+        self._done += thin * steps * len(found)
+        return OrderChains(
+            np.stack([segment.orders for segment in found]),
+            np.stack([segment.log_evidence for segment in found]),
+            np.stack([segment.edges for segment in found]),
+            np.concatenate([segment.moved for segment in found]),
+            np.stack([segment.exchanged for segment in found]),
+            np.stack([segment.replicas for segment in found]),
+            powers=chains.powers,
+            sweeps=steps * thin,
+        )
+
+
+class _ChainTables:
+    """What every chain needs; each that moves has its own cache of sums for that time.
+
+    Threads would otherwise write to the same arrays. What the cache holds changes no result.
+    """
+
+    def __init__(self, tables: ScoreTables, thin: int, moves: int) -> None:
+        self.tables, self.thin, self.moves = tables, thin, moves
+        self._free: list[CompiledTables] = []
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_free": []}
+
+    @contextmanager
+    def compiled(self) -> Iterator[CompiledTables]:
+        try:
+            found = self._free.pop()
+        except IndexError:
+            found = compiled_tables(self.tables)
+        try:
+            yield found
+        finally:
+            self._free.append(found)
+
+
+class _Segment(NamedTuple):
+    """A segment of one chain, of which a task does a slice: where the chain is, what it collected.
+
+    Attributes
+    ----------
+    replicas, powers, rng
+        The present orders of all levels, the power at each, and the generator of what follows.
+    orders, log_evidence, edges, moved, exchanged
+        What was collected so far.
+    done
+        Orders that were kept so far.
+    seconds
+        After how long a slice ends.
+    """
+
+    replicas: Int[np.ndarray, "levels m"]
+    powers: Float[np.ndarray, " levels"]
+    rng: np.random.Generator
+    orders: Int[np.ndarray, "S m"]
+    log_evidence: Float[np.ndarray, " S"]
+    edges: Float[np.ndarray, "m m"]
+    moved: Int[np.ndarray, " 1"]
+    exchanged: Int[np.ndarray, " levels"]
+    done: int
+    seconds: float
+
+    @classmethod
+    def start(
+        cls,
+        replicas: Int[np.ndarray, "levels m"],
+        powers: Float[np.ndarray, " levels"],
         rng: np.random.Generator,
         steps: int,
-    ) -> tuple[Any, ...]:
-        s, (levels, m) = self._schedule, replicas.shape
-        orders = np.empty((steps, m), dtype=np.int64)
-        edges, moved = np.zeros((m, m)), np.zeros(1, dtype=np.int64)
-        exchanged = np.zeros(levels, dtype=np.int64)
-        room = self._compiled[c].work_space()
-        for step in range(steps):
-            uniforms = rng.random((s.thin, levels, m, 2))
-            swaps = rng.random((s.thin, EXCHANGES, levels))
+        seconds: float,
+    ) -> _Segment:
+        levels, m = replicas.shape
+        return cls(
+            replicas,
+            powers,
+            rng,
+            np.empty((steps, m), dtype=np.int64),
+            np.empty(steps),
+            np.zeros((m, m)),
+            np.zeros(1, dtype=np.int64),
+            np.zeros(levels, dtype=np.int64),
+            0,
+            seconds,
+        )
+
+    @property
+    def finished(self) -> bool:
+        return self.done == len(self.orders)
+
+    def copied(self) -> _Segment:
+        """The same with arrays of its own: a slice that is lost must not have changed this one."""
+        return copy.deepcopy(self)
+
+
+def _move_on(shared: _ChainTables, before: _Segment, alive: Callable[..., None]) -> _Segment:
+    """The segment after one more slice, as a task."""
+    ends = time.perf_counter() + before.seconds
+    now, done = before.copied(), before.done
+    levels, m = now.replicas.shape
+    with shared.compiled() as compiled:
+        room = compiled.work_space()
+        while done < len(now.orders):
+            uniforms = now.rng.random((shared.thin, levels, m, 2))
+            swaps = now.rng.random((shared.thin, EXCHANGES, levels))
             relocate.sweep(
-                MOVES.index(s.moves),
-                replicas,
-                self._compiled[c],
-                powers,
+                shared.moves,
+                now.replicas,
+                compiled,
+                now.powers,
                 uniforms,
                 swaps,
-                edges,
-                moved,
-                exchanged,
+                now.edges,
+                now.moved,
+                now.exchanged,
                 room,
             )
-            orders[step] = replicas[-1]
-            self._done[c] += s.thin
-            self._report(int(self._done.sum()))
-        return orders, self._tables.log_evidence(orders), edges, moved.sum(), exchanged, replicas
+            now.orders[done] = now.replicas[-1]
+            done += 1
+            alive(done)
+            if time.perf_counter() > ends:
+                break
+    now = now._replace(done=done)
+    if now.finished:
+        now = now._replace(log_evidence=shared.tables.log_evidence(now.orders))
+    return now

@@ -6,6 +6,7 @@ from svidag.scores.parent_sets import (
     Shares,
     Weigher,
     compute_shares,
+    log_evidence,
     score_neighbours,
     sum_parent_sets,
 )
@@ -21,6 +22,7 @@ __all__ = [
     "Weigher",
     "compute_shares",
     "forward_selection",
+    "log_evidence",
     "score_neighbours",
     "subset_sums",
     "sum_parent_sets",

@@ -45,7 +45,7 @@ class CountedScores:
         if len(nodes) == 0:
             return self.source.family_scores(nodes, parents)
         scores = np.empty(len(nodes))
-        ranked, ends = _by_set(parents)
+        ranked, ends = by_set(parents)
         start, size = 0, FIRST_BLOCK
         while start < len(nodes):
             end = int(ends[min(np.searchsorted(ends, start + size), len(ends) - 1)])
@@ -59,7 +59,7 @@ class CountedScores:
         return scores
 
 
-def _by_set(parents: Bool[np.ndarray, "B m"]) -> tuple[Int[np.ndarray, " B"], np.ndarray]:
+def by_set(parents: Bool[np.ndarray, "B m"]) -> tuple[Int[np.ndarray, " B"], np.ndarray]:
     """A permutation that puts equal parent sets side by side, and where each group ends."""
     packed = np.packbits(parents, axis=1)
     _, which = np.unique(packed, axis=0, return_inverse=True)

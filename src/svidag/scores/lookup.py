@@ -36,20 +36,37 @@ class SubsetSums(NamedTuple):
     ----------
     sums, offsets
         F_j over first candidates, and where each node's part begins.
-    bits, turned
-        In row i: the bit of i in the masks of k, and the bit of k in the masks of i.
-    after
-        What i gains from the prior by coming after k rather than before it.
     others
         Whether a node has parent sets that contain other than the first candidates.
     """
 
     sums: np.ndarray
     offsets: np.ndarray
-    bits: np.ndarray
-    turned: np.ndarray
-    after: np.ndarray
     others: np.ndarray
+
+
+class Relations(NamedTuple):
+    """For each node i, the nodes k for which it matters whether i comes before or after.
+
+    These are the candidates of i, the nodes of which i is a candidate, and those for which the
+    prior prefers one of both directions.
+
+    Attributes
+    ----------
+    begin
+        Where the relations of each node begin.
+    links
+        For each relation: k, the bit of i in the masks of k, the bit of k in the masks of i.
+    after
+        What i gains from the prior by coming after k rather than before it.
+    number
+        ``number[i, k]`` is the number of the relation of i with k, or −1.
+    """
+
+    begin: np.ndarray
+    links: np.ndarray
+    after: np.ndarray
+    number: np.ndarray
 
 
 class ListedSets(NamedTuple):
@@ -94,11 +111,12 @@ class ListedSets(NamedTuple):
 class CompiledTables(NamedTuple):
     """The arrays of score tables as compiled code reads them.
 
-    In two parts, since numba counts a reference to every array that a function is given: a move
-    that receives all of them takes twice as long as one that receives only the first part.
+    In parts, since numba counts a reference to every array that a function is given: a move
+    that receives all of them takes twice as long as one that receives only what it needs.
     """
 
     subset_sums: SubsetSums
+    relations: Relations
     listed: ListedSets
 
     def work_space(self) -> np.ndarray | None:
@@ -121,14 +139,6 @@ def compiled_tables(tables: ScoreTables) -> CompiledTables:
     with_masks, with_weights, pairs = _by_member(tables)
     others = np.array([len(groups) > 0 for groups in found])
     slots = 1 << max(10, min(16, (_SLOTS // max(1, int(others.sum()))).bit_length() - 1))
-    subset_sums = SubsetSums(
-        tables.sums,
-        tables.offsets,
-        tables.bits,
-        np.ascontiguousarray(tables.bits.T),
-        tables.absent.T - tables.absent,
-        others,
-    )
     listed_sets = ListedSets(
         masks=masks,
         weights=weights,
@@ -146,7 +156,22 @@ def compiled_tables(tables: ScoreTables) -> CompiledTables:
         arguments=np.full((tables.m if listed else 0, slots), -1, dtype=np.int64),
         values=np.empty((tables.m if listed else 0, slots)),
     )
-    return CompiledTables(subset_sums, listed_sets)
+    subset_sums = SubsetSums(tables.sums, tables.offsets, others)
+    return CompiledTables(subset_sums, _relations(tables), listed_sets)
+
+
+def _relations(tables: ScoreTables) -> Relations:
+    """Which pairs of nodes matter to each other."""
+    bits, after = tables.bits, tables.absent.T - tables.absent
+    i, k = np.nonzero((bits > 0) | (bits.T > 0) | (after != 0.0))
+    number = np.full(bits.shape, -1, dtype=np.int32)
+    number[i, k] = np.arange(len(i))
+    return Relations(
+        np.searchsorted(i, np.arange(tables.m + 1)),
+        np.stack([k, bits[i, k], bits[k, i]], axis=1),
+        after[i, k],
+        number,
+    )
 
 
 def _members(
@@ -256,20 +281,18 @@ def change_all(i, masks, present, tables, changed):
 
     `masks` holds the predecessors of each k, and `present` F_k of them.
     """
-    sums, offsets, others = (
-        tables.subset_sums.sums,
-        tables.subset_sums.offsets,
-        tables.subset_sums.others,
-    )
-    bits, m = tables.subset_sums.bits, len(masks)
+    sums, offsets, others = tables.subset_sums
+    begin, links, _, _ = tables.relations
+    m = len(masks)
     pairs, listed, weights = (
         tables.listed.pairs,
         tables.listed.with_masks,
         tables.listed.with_weights,
     )
-    for k in range(m):
-        bit, mask = bits[i, k], masks[k]
+    for u in range(begin[i], begin[i + 1]):
+        k, bit = links[u, 0], links[u, 1]
         if bit:
+            mask = masks[k]
             after = sums[offsets[k] + ((mask ^ bit) & FIRST)]
             changed[k] = after
             if others[k]:
@@ -284,47 +307,50 @@ def change_all(i, masks, present, tables, changed):
 
 @no_type_check
 @_compiled
-def prepare_move(i, place, masks, present, tables, prepared):
+def prepare_move(i, found, masks, present, tables, rank, prepared):
     """Compute the sums that comparing all places of i needs, where not all are tabulated.
 
-    prepared[0, k] becomes F_k after i has moved past k, for each k of which i is a candidate;
-    prepared[1, t] becomes the log sum, over the sets of i with other than the first candidates,
-    of those that lie among the predecessors of i at place t.
+    `found` lists the relations of i by the places of the related nodes, and `rank` becomes the
+    number of each node in that list. prepared[0, k] becomes F_k after i has moved past k, for each
+    k of which i is a candidate; prepared[1, x] becomes the log sum, over the sets of i with other
+    than the first candidates, of those whose members have a rank below x.
     """
     change_all(i, masks, present, tables, prepared[0])
-    prepared[1] = -np.inf
+    own = prepared[1, : len(found) + 1]
+    own[:] = -np.inf
     if tables.subset_sums.others[i]:
-        _sums_by_place(i, place, tables.listed, prepared[1])
+        for x in range(len(found)):
+            rank[tables.relations.links[found[x], 0]] = x
+        _sums_by_rank(i, rank, tables.listed, own)
 
 
 @no_type_check
 @_compiled
-def _sums_by_place(i, place, listed, sums):
-    """For each place of i, the log sum of its sets with other than the first candidates.
+def _sums_by_rank(i, rank, listed, sums):
+    """For each x, the log sum of the sets of i with other than the first candidates.
 
-    Only sets among the predecessors at that place count. `sums` must be −∞ on entry.
+    Only sets whose members all have a rank below x count. `sums` must be −∞ on entry.
     """
-    here, m, top = place[i], len(place), listed.top[i]
+    top = listed.top[i]
     members, member_begin, relative = listed.members, listed.member_begin, listed.linear
-    linear = np.zeros(m)
+    linear = np.zeros(len(sums))
     for t in range(listed.begin[listed.groups[i]], listed.begin[listed.groups[i + 1]]):
         first = 0
         for u in range(member_begin[t], member_begin[t + 1]):
-            at = place[members[u]]
-            first = max(first, at if at > here else at + 1)
+            first = max(first, rank[members[u]] + 1)
         if relative[t] > TINY:
             linear[first] += relative[t]
         else:
             sums[first] = np.logaddexp(sums[first], listed.weights[t])
     total, low = 0.0, -np.inf
-    for t in range(m):
-        total += linear[t]
-        if sums[t] > -np.inf:
-            low = np.logaddexp(low, sums[t])
-        sums[t] = low
+    for x in range(len(sums)):
+        total += linear[x]
+        if sums[x] > -np.inf:
+            low = np.logaddexp(low, sums[x])
+        sums[x] = low
         if total > 0.0:
             own = top + np.log(total)
-            sums[t] = np.logaddexp(own, low) if low > own - FAR else own
+            sums[x] = np.logaddexp(own, low) if low > own - FAR else own
 
 
 @no_type_check
@@ -339,7 +365,9 @@ def draw_sets(j, orders, masks, weights, tables, uniforms, drawn):
         for t in range(orders.shape[1]):
             if orders[s, t] == j:
                 break
-            before |= tables.subset_sums.bits[orders[s, t], j]
+            related = tables.relations.number[j, orders[s, t]]
+            if related >= 0:
+                before |= tables.relations.links[related, 2]
         left, total = uniforms[s], log_sum(j, before, tables)
         for t in range(len(masks)):
             if masks[t] & ~before == 0:

@@ -21,7 +21,13 @@ from jaxtyping import Bool, Float, Int, UInt8, UInt64
 from svidag.mechanisms.local import LocalScores, SubsetScores
 from svidag.prior import EdgePrior
 from svidag.scores.containment import add_shares, log_sums, members, words
-from svidag.scores.tables import MAX_TABULATED, MOST_CANDIDATES, NodeTable, ScoreTables
+from svidag.scores.tables import (
+    MAX_TABULATED,
+    MOST_CANDIDATES,
+    NodeTable,
+    ScoreTables,
+    sum_absent,
+)
 
 FEW_CANDIDATES = 16  # candidates to which a table is restricted if the others hold a small share
 MIN_CANDIDATES = 12  # candidates of a table in any case, as far as there are so many
@@ -199,6 +205,17 @@ def sum_parent_sets(
         rows = sets.of_node(node)
         log_sums(packed[rows], weights[rows], before[node], sums[node])
     return np.ascontiguousarray(sums.T)
+
+
+def log_evidence(
+    sets: ParentSets, prior: EdgePrior, orders: Int[np.ndarray, "S m"]
+) -> Float[np.ndarray, " S"]:
+    """log p(D | order) of each order, summed over the sets of a collection.
+
+    That is Σ_j F_j(U_j) + Σ log(1 − p_ij) over the open pairs that the order allows.
+    """
+    absent = np.where(prior.free, np.log1p(-prior.marginal), 0.0)
+    return sum_parent_sets(sets, orders).sum(axis=1) + sum_absent(absent, orders)
 
 
 def _predecessors(orders: Int[np.ndarray, "S m"]) -> UInt64[np.ndarray, "m S words"]:

@@ -185,11 +185,6 @@ class ScoreTables:
         """Memory of the listed sets and sums."""
         return self.masks.nbytes + self.weights.nbytes + self.sums.nbytes
 
-    def predecessors(self, node: int, orders: Int[np.ndarray, "S m"]) -> Int[np.ndarray, " S"]:
-        """The mask of the candidates that precede a node in each order."""
-        rank = np.argsort(orders, axis=1)
-        return (rank < rank[:, node, None]) @ self.bits[:, node]
-
     def log_sums(self, node: int, before: Int[np.ndarray, " S"]) -> Float[np.ndarray, " S"]:
         """F_j(U) for masks of predecessors."""
         table = self.nodes[node]
@@ -204,12 +199,28 @@ class ScoreTables:
 
     def log_evidence(self, orders: Int[np.ndarray, "S m"]) -> Float[np.ndarray, " S"]:
         """log p(D | order) = Σ_j log p(D_j | predecessors of j), for orders with causes first."""
-        rank = np.argsort(orders, axis=1)
-        before = rank[:, :, None] < rank[:, None, :]
-        evidence = np.where(before, self.absent, 0.0).sum(axis=(1, 2))
-        for j in range(self.m):
-            evidence += self.log_sums(j, before[:, :, j] @ self.bits[:, j])
+        rank, evidence = np.argsort(orders, axis=1), sum_absent(self.absent, orders)
+        for k, node in enumerate(self.nodes):
+            before = rank[:, node.candidates] < rank[:, k, None]
+            evidence += self.log_sums(k, before @ self.bits[node.candidates, k])
         return evidence
+
+
+def sum_absent(
+    absent: Float[np.ndarray, "m m"], orders: Int[np.ndarray, "S m"]
+) -> Float[np.ndarray, " S"]:
+    """Σ absent[i, j] over the pairs where i comes before j in an order.
+
+    Pairs that have the same value in both directions contribute the same to every order.
+
+    Examples
+    --------
+    >>> sum_absent(np.array([[0.0, 1.0], [3.0, 0.0]]), np.array([[0, 1], [1, 0]])).tolist()
+    [1.0, 3.0]
+    """
+    rank = np.argsort(orders, axis=1)
+    i, j = np.nonzero(np.triu(absent != absent.T))
+    return np.tril(absent).sum() + (rank[:, i] < rank[:, j]) @ (absent[i, j] - absent[j, i])
 
 
 def subset_sums(table: Float[np.ndarray, " cells"]) -> Float[np.ndarray, " cells"]:

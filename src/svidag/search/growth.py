@@ -13,17 +13,19 @@ and the other lacks show how much a search misses.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Int
 
 from svidag.mechanisms.gaussian_blocks import GaussianBlocks
 from svidag.prior import EdgePrior
 from svidag.run import cores
 from svidag.run.convergence import Agreement
 from svidag.run.deadline import Deadline
+from svidag.run.pools import Pool, Shared, Threads
+from svidag.run.side_by_side import run_all
 from svidag.run.streams import Stream, generator
 from svidag.samplers.order_chains import Schedule, run_chains
 from svidag.scores import (
@@ -32,12 +34,13 @@ from svidag.scores import (
     Shares,
     Weigher,
     compute_shares,
+    log_evidence,
     score_neighbours,
     sum_parent_sets,
 )
 from svidag.scores.parent_sets import build_tables
 from svidag.search.batched_search import search_in_batches
-from svidag.search.order_search import SearchResult, search_orders
+from svidag.search.order_search import SearchResult, SearchStart, run_search
 from svidag.search.sketch_checks import (
     best_graph,
     check_neighbours,
@@ -219,6 +222,8 @@ class Grower:
         The power at which searches begin.
     deadline
         When to end.
+    pool
+        Where searches run side by side.
     """
 
     mechanism: Weigher
@@ -229,6 +234,7 @@ class Grower:
     seed: int
     flattest: float
     deadline: Deadline = field(default_factory=Deadline)
+    pool: Pool = field(default_factory=Threads)
 
     @property
     def weigher(self) -> Weigher:
@@ -269,20 +275,21 @@ class Grower:
         return results
 
     def _search_blocks(self, numbers: list[int], sweeps: int, report: Report) -> list[SearchResult]:
-        """Searches by Gaussian blocks, as many at once as there are cores."""
+        """Searches by Gaussian blocks, as many at once as there are workers."""
         cooling = np.geomspace(self.flattest, 1.0, sweeps)
         powers = np.concatenate([cooling, np.ones(self.settings.cold_sweeps)])
-        done: list[int] = []
+        streams = [generator(self.seed, Stream.SEARCHES, number, sweeps) for number in numbers]
+        return run_all(
+            run_search,
+            [SearchStart(powers, rng) for rng in streams],
+            pool=self.pool,
+            shared=self._shared,
+            report=lambda done: report("searching orders", done, len(numbers)),
+        )
 
-        def single(number: int) -> SearchResult:
-            rng = generator(self.seed, Stream.SEARCHES, number, sweeps)
-            found = search_orders(self.blocks, self.prior, powers=powers, rng=rng)
-            done.append(number)
-            report("searching orders", len(done), len(numbers))
-            return found
-
-        with ThreadPoolExecutor(cores.usable()) as pool:
-            return list(pool.map(single, numbers))
+    @cached_property
+    def _shared(self) -> Shared:
+        return Shared((self.blocks, self.prior))
 
     def _search_mechanism(
         self,
@@ -345,14 +352,20 @@ class Grower:
 
     def run_rounds(self, halves: Sequence[Half]) -> list[Half]:
         """Run one more round for each half that is not finished."""
-
-        def next_of(half: Half) -> Half:
-            return half if self.finished(half) else self.run_round(half)
-
+        growing = [at for at, half in enumerate(halves) if not self.finished(half)]
         # Networks use all cores already, and their cache is not safe to share between threads.
-        together = cores.usable() if self.blocks.model is not None else 1
-        with ThreadPoolExecutor(together) as pool:
-            return list(pool.map(next_of, halves))
+        if self.blocks.model is None or len(growing) == 1 or cores.usable() == 1:
+            grown = [self.run_round(halves[at]) for at in growing]
+        else:
+            # In threads: a round takes a second or two, and what it needs is too large to be sent.
+            grown = run_all(
+                lambda grower, half, alive: grower.run_round(half),
+                [halves[at] for at in growing],
+                pool=Threads(),
+                shared=Shared(self),
+            )
+        rounds = dict(zip(growing, grown, strict=True))
+        return [rounds.get(at, half) for at, half in enumerate(halves)]
 
     def run_round(self, half: Half) -> Half:
         """Run one more round of a half."""
@@ -440,9 +453,9 @@ class Grower:
             here, there = rng.integers(sets.m, size=2)
             node = order[here]
             order[:] = np.insert(np.delete(order, here), there, node)
+        cause, effect = np.nonzero(self.prior.required)
         rank = np.argsort(moved, axis=1)
-        late = rank[:, :, None] > rank[:, None, :]
-        moved = moved[~(late & self.prior.required).any(axis=(1, 2))]
+        moved = moved[(rank[:, cause] < rank[:, effect]).all(axis=1)]
         usual = log_evidence(sets, self.prior, orders).mean()
         near = log_evidence(sets, self.prior, moved) > usual - self.settings.add_within
         return np.concatenate([orders, moved[near]])
@@ -470,20 +483,6 @@ class Grower:
         exact = sets.exact.copy()
         exact[rows] = self.mechanism.weigh(sets.nodes[rows], sets.parents(rows))
         return replace(sets, exact=exact), len(rows), share
-
-
-def log_evidence(
-    sets: ParentSets, prior: EdgePrior, orders: Int[np.ndarray, "S m"]
-) -> Float[np.ndarray, " S"]:
-    """log p(D | order) of each order, summed over the sets of a collection.
-
-    That is Σ_j F_j(U_j) + Σ log(1 − p_ij) over the open pairs that the order allows.
-    """
-    absent = np.where(prior.free, np.log1p(-prior.marginal), 0.0)
-    rank = np.argsort(orders, axis=1)
-    before = rank[:, :, None] < rank[:, None, :]
-    log_prior = np.where(before, absent, 0.0).sum(axis=(1, 2))
-    return sum_parent_sets(sets, orders).sum(axis=1) + log_prior
 
 
 def measure_missing_share(own: Half, other: ParentSets) -> float:

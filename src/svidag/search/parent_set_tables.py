@@ -16,7 +16,7 @@ from jaxtyping import Int
 from svidag.graph.extension import draw_linear_extensions
 from svidag.run.streams import Stream, generator
 from svidag.samplers.order_chains import OrderChains
-from svidag.scores import ParentSets, ScoreTables, compute_shares
+from svidag.scores import ParentSets, ScoreTables, compute_shares, log_evidence
 from svidag.scores.parent_sets import holds_all_sets, tabulate_all_sets
 from svidag.search.growth import (
     COMPARABLE,
@@ -25,7 +25,6 @@ from svidag.search.growth import (
     Half,
     Report,
     Round,
-    log_evidence,
     measure_missing_share,
 )
 
