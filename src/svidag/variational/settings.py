@@ -31,8 +31,12 @@ FLOWS = {
 """The families of `svidag.networks.flows` by the guide that has them."""
 
 
-ESTIMATED = 5000
-"""Nodes that each chain estimates by default: its rounds times the number of variables."""
+ESTIMATED = 20_000
+"""Nodes that each chain estimates by default at most: its rounds times the number of variables."""
+
+MEAN_ERROR_SHARE = 0.08
+"""Expected mean error of edge probabilities at which chains may end, as a share of `agreement`.
+Ten sweeps make orders nearly independent, so that what is left is the error of their number."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +113,7 @@ class VariationalSettings(Settings):
     capacity: int = setting(2000, "Chains: parent sets kept for a node at most.", least=1)
     rounds: int | None = setting(
         None,
-        "Chains: estimated moves after training at most; by default 5000 over the variables.",
+        "Chains: estimated moves after training at most; by default 20 000 over the variables.",
         least=1,
     )
     estimate_draws: int = setting(8, "Chains: parent sets drawn for each estimate.", least=1)
@@ -221,7 +225,8 @@ class VariationalSettings(Settings):
     @property
     def enough(self) -> Agreement:
         """When chains may end before their budget does."""
-        return Agreement(float(self.agreement), float(self.effective_orders))
+        tolerance = float(self.agreement)
+        return Agreement(tolerance, float(self.effective_orders), MEAN_ERROR_SHARE * tolerance)
 
     def most_rounds(self, m: int) -> int:
         """How many estimated moves m variables get at most; fewer where each takes longer."""
