@@ -31,12 +31,9 @@ FLOWS = {
 """The families of `svidag.networks.flows` by the guide that has them."""
 
 
-ESTIMATED = 20_000
-"""Nodes that each chain estimates by default at most: its rounds times the number of variables."""
-
-MEAN_ERROR_SHARE = 0.08
-"""Expected mean error of edge probabilities at which chains may end, as a share of `agreement`.
-Ten sweeps make orders nearly independent, so that what is left is the error of their number."""
+ESTIMATED = 12_000
+"""Nodes that each chain estimates by default at most: its rounds times the number of variables.
+Ten sweeps make orders nearly independent, so that the error left is that of their number."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +110,7 @@ class VariationalSettings(Settings):
     capacity: int = setting(2000, "Chains: parent sets kept for a node at most.", least=1)
     rounds: int | None = setting(
         None,
-        "Chains: estimated moves after training at most; by default 20 000 over the variables.",
+        "Chains: estimated moves after training at most; by default 12 000 over the variables.",
         least=1,
     )
     estimate_draws: int = setting(8, "Chains: parent sets drawn for each estimate.", least=1)
@@ -225,8 +222,7 @@ class VariationalSettings(Settings):
     @property
     def enough(self) -> Agreement:
         """When chains may end before their budget does."""
-        tolerance = float(self.agreement)
-        return Agreement(tolerance, float(self.effective_orders), MEAN_ERROR_SHARE * tolerance)
+        return Agreement.within(float(self.agreement), float(self.effective_orders))
 
     def most_rounds(self, m: int) -> int:
         """How many estimated moves m variables get at most; fewer where each takes longer."""
