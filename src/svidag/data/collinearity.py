@@ -103,8 +103,8 @@ def _triangle(
     """Return the triangular R with RᵀR the correlations.
 
     Cholesky's factor of the correlations, unless columns are so nearly dependent that it would lose
-    small residuals; then by QR over blocks of rows, which keeps them to full precision and takes ten
-    times as long.
+    small residuals; then by QR over blocks of rows, which keeps them to full precision and takes
+    seven times as long.
     """
     m = values.shape[1]
     correlation = np.zeros((m, m))
