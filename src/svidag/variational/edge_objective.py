@@ -24,16 +24,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from svidag.orders import relaxation
 from svidag.prior.jax_edges import JaxEdgePrior
 from svidag.variational.node_guide import GuideNoise, NodeGuide, ParentDraws
+from svidag.variational.relaxed_edges import harden
+from svidag.variational.settings import BOUNDS, EDGE_GRADIENTS, VariationalSettings
 from svidag.variational.tight_bound import local_expectation, log_guide
 
-__all__ = ["BOUNDS", "EDGE_GRADIENTS", "EdgeObjective", "straight_through"]
-
-BOUNDS = ("tight", "published")
-EDGE_GRADIENTS = ("difference", "straight-through")
-TEMPERATURE = 0.3
-"""T of the relaxed edges, as published."""
+__all__ = ["EdgeObjective", "straight_through"]
 
 
 class EdgeObjective(eqx.Module):
@@ -48,6 +46,7 @@ class EdgeObjective(eqx.Module):
 
     bound: str = eqx.field(static=True, default="tight")
     gradient: str = eqx.field(static=True, default="difference")
+    temperature: float = eqx.field(static=True, default=VariationalSettings.temperature)
 
     def __check_init__(self) -> None:
         for name, value, known in (
@@ -94,10 +93,10 @@ class EdgeObjective(eqx.Module):
         if self.bound == "tight":
             if self.gradient == "difference":
                 return local_expectation(drawn.logits, drawn.parents, slope, free)
-            return straight_through(drawn.logits, noise.edges, slope, free)
+            return straight_through(drawn.logits, noise.edges, slope, free, self.temperature)
         soft = jax.nn.sigmoid(drawn.logits)
         if self.gradient == "straight-through":
-            soft = jax.nn.sigmoid((drawn.logits + noise.edges) / TEMPERATURE)
+            _, soft = harden(drawn.logits + noise.edges, self.temperature)
         gain = jnp.where(free[None, :], soft * jax.lax.stop_gradient(slope), 0.0).sum(axis=1)
         return (gain - self.cost(guide, noise, drawn, column, prior, node)).mean()
 
@@ -107,6 +106,7 @@ def straight_through(
     noise: Float[Array, "S m"],
     gain: Float[Array, "S m"],
     free: Bool[Array, " m"],
+    temperature: float = VariationalSettings.temperature,
 ) -> Float[Array, ""]:
     """The tight bound with hard edges in its value and relaxed ones in its derivative.
 
@@ -121,8 +121,7 @@ def straight_through(
     >>> float(abs(slope[0, 0])) < 1e-3
     True
     """
-    soft = jax.nn.sigmoid((logits + noise) / TEMPERATURE)
-    hard = (logits + noise > 0).astype(logits.dtype)
-    edges = jnp.where(free[None, :], hard + soft - jax.lax.stop_gradient(soft), 0.0)
+    relaxed = relaxation.straight_through(*harden(logits + noise, temperature))
+    edges = jnp.where(free[None, :], relaxed, 0.0)
     bound = (edges * jax.lax.stop_gradient(gain)).sum(axis=1) - log_guide(logits, edges, free)
     return bound.mean()

@@ -30,6 +30,8 @@ FLOWS = {
 }
 """The families of `svidag.networks.flows` by the guide that has them."""
 
+BOUNDS = ("tight", "published")
+EDGE_GRADIENTS = ("difference", "straight-through")
 
 ESTIMATED = 12_000
 """Nodes that each chain estimates by default at most: its rounds times the number of variables.
@@ -48,12 +50,12 @@ class VariationalSettings(Settings):
     bound: str = setting(
         "tight",
         "What the guide maximises: with logits in the guide alone, or in the model too.",
-        choices=("tight", "published"),
+        choices=BOUNDS,
     )
     edge_gradient: str = setting(
         "difference",
         "Slope of an edge: its change of the bound, or of the bound at the hard graph.",
-        choices=("difference", "straight-through"),
+        choices=EDGE_GRADIENTS,
     )
     orders: str = setting(
         "moves",
@@ -128,7 +130,9 @@ class VariationalSettings(Settings):
         least=0,
     )
 
-    temperature: float = setting(0.3, "Particles: temperature T of the relaxed edges.", above=0)
+    temperature: float = setting(
+        0.3, "Straight-through: temperature T of the relaxed edges.", above=0
+    )
     tau: float = setting(0.1, "Particles: temperature τ of the relaxed order at the end.", above=0)
     tau_initial: float = setting(
         20.0, "Particles: the same at the start; it falls linearly.", above=0
