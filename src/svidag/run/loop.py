@@ -161,6 +161,10 @@ class Outcome(Generic[State]):
     compile_seconds: float
     run_seconds: float
 
+    def resume_state(self, algorithm: Algorithm[State]) -> ResumeState:
+        """What a later stage saves of this one."""
+        return _snapshot(algorithm, self.state, self.steps, self.trace)
+
 
 @dataclass(frozen=True)
 class Schedule:
