@@ -45,7 +45,7 @@ Trace = Mapping[str, np.ndarray]
 """Each metric of the steps, by its name."""
 
 GRID = 100  # steps between two checks of the stopping rule
-COMPILER = {  # without these a step takes 12 % longer and compiles for up to half as long again
+COMPILER = {  # without these a step takes 12 % longer (`python benchmarks/kernels.py options`)
     "xla_backend_optimization_level": 1,
     "xla_llvm_disable_expensive_passes": True,
     "xla_disable_hlo_passes": "cse_barrier_expander",
