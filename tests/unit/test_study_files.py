@@ -115,8 +115,8 @@ def test_a_pattern_selects_by_part_of_the_name_or_by_wildcards(tmp_path):
         ("[3, 5]", "'all'", "line 1: replicates must be a positive whole number or a list"),
         ("edges = 3", "edgez = 3", "line 4: data.small.edges is missing: the source 'synthetic'"),
         ("m = 4", "m = 4\nmm = 2", "line 7: data.small.mm is not a known key"),
-        ("m = 4", 'm = "4"', "line 6: data.small.m must be int, got '4'"),
-        ("n = [50, 100]", "n = [50, 1.5]", "line 8: data.small.n must be int, got 1.5"),
+        ("m = 4", 'm = "4"', "line 6: data.small.m must be a whole number, got '4'"),
+        ("n = [50, 100]", "n = [50, 1.5]", "line 8: data.small.n must be a whole number, got 1.5"),
         (
             "n = [50",
             'seed = "{k}"\nn = [50',
@@ -152,7 +152,11 @@ def test_a_pattern_selects_by_part_of_the_name_or_by_wildcards(tmp_path):
         ("data.small.n = 50", "data.smal.n = 50", "quick.data.smal changes data.smal, which"),
         ('skip = ["paper"]', 'skip = ["papr"]', "line 35: quick.skip names 'papr'"),
         ("[quick]", "[quick]\nsize = 3", "line 33: quick.size is not a known key"),
-        ("data.small.n = 50", 'data.small.n = "a"', "line 34: quick.data.small.n must be int"),
+        (
+            "data.small.n = 50",
+            'data.small.n = "a"',
+            "line 34: quick.data.small.n must be a whole number",
+        ),
         ("data.small.n = 50", "data.small.nn = 5", "line 34: quick.data.small.nn is not a known"),
         ('skip = ["paper"]', 'skip = ["small"]', "cells leaves no cell: all are in `skip`"),
         ("[quick]", "[show]\nlevels = { small = 3 }\n[quick]", "show.levels.small must be text"),
