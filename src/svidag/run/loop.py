@@ -45,11 +45,13 @@ Trace = Mapping[str, np.ndarray]
 """Each metric of the steps, by its name."""
 
 GRID = 100  # steps between two checks of the stopping rule
-COMPILER = {  # without these a step takes 12 % longer (`python benchmarks/kernels.py options`)
+COMPILER = {
     "xla_backend_optimization_level": 1,
     "xla_llvm_disable_expensive_passes": True,
     "xla_disable_hlo_passes": "cse_barrier_expander",
 }
+"""Without these options a step takes 12 % longer, without the last alone 10 % by the clock and up
+to a third more to compile (`python benchmarks/kernels.py options passes`)."""
 REJECTIONS = "rejected"  # the metric that counts rejected steps in a row, where there is one
 
 Function = TypeVar("Function", bound=Callable[..., Any])
