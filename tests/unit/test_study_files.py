@@ -1,12 +1,14 @@
 """A study file becomes cells; whatever is wrong with it is named with its key and line."""
 
 import dataclasses
+import inspect
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from svidag.bench import sources
 from svidag.bench.cell import Cell, compute
 from svidag.bench.schema import StudyError
 from svidag.bench.study import Study
@@ -266,3 +268,13 @@ def test_a_figure_that_is_undefined_is_null_in_the_row():
 @pytest.mark.parametrize("quick", [False, True])
 def test_every_study_of_ours_reads(path, quick):
     assert Study.read(path, quick=quick).cells
+
+
+def test_options_of_synthetic_data_have_the_defaults_of_the_generator():
+    theirs = inspect.signature(synthetic).parameters
+    ours = inspect.signature(sources.synthetic).parameters
+    shared = {k for k in ours.keys() & theirs.keys() if theirs[k].default is not theirs[k].empty}
+    assert len(shared) > 10
+    stated = {k for k in shared if ours[k].default is not ours[k].empty}
+    assert {k: ours[k].default for k in stated} == {k: theirs[k].default for k in stated}
+    assert shared - stated == {"seed"}
