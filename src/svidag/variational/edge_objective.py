@@ -24,37 +24,26 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from svidag.orders import relaxation
+from svidag.orders.relaxation import straight_through
 from svidag.prior.jax_edges import JaxEdgePrior
 from svidag.variational.node_guide import GuideNoise, NodeGuide, ParentDraws
 from svidag.variational.relaxed_edges import harden
-from svidag.variational.settings import BOUNDS, EDGE_GRADIENTS, VariationalSettings
+from svidag.variational.settings import VariationalSettings
 from svidag.variational.tight_bound import local_expectation, log_guide
 
-__all__ = ["EdgeObjective", "straight_through"]
+__all__ = ["EdgeObjective", "straight_through_bound"]
 
 
 class EdgeObjective(eqx.Module):
     """A bound and the way its gradient is taken, for one node.
 
-    Examples
-    --------
-    >>> EdgeObjective("loose", "difference")
-    Traceback (most recent call last):
-    ValueError: bound must be one of ['tight', 'published']; got 'loose'
+    `bound`, `gradient` and `temperature` are the settings `bound`, `edge_gradient` and
+    `temperature` (:mod:`svidag.variational.settings`).
     """
 
-    bound: str = eqx.field(static=True, default="tight")
-    gradient: str = eqx.field(static=True, default="difference")
+    bound: str = eqx.field(static=True, default=VariationalSettings.bound)
+    gradient: str = eqx.field(static=True, default=VariationalSettings.edge_gradient)
     temperature: float = eqx.field(static=True, default=VariationalSettings.temperature)
-
-    def __check_init__(self) -> None:
-        for name, value, known in (
-            ("bound", self.bound, BOUNDS),
-            ("edge_gradient", self.gradient, EDGE_GRADIENTS),
-        ):
-            if value not in known:
-                raise ValueError(f"{name} must be one of {list(known)}; got {value!r}")
 
     def cost(
         self,
@@ -93,7 +82,7 @@ class EdgeObjective(eqx.Module):
         if self.bound == "tight":
             if self.gradient == "difference":
                 return local_expectation(drawn.logits, drawn.parents, slope, free)
-            return straight_through(drawn.logits, noise.edges, slope, free, self.temperature)
+            return straight_through_bound(drawn.logits, noise.edges, slope, free, self.temperature)
         soft = jax.nn.sigmoid(drawn.logits)
         if self.gradient == "straight-through":
             _, soft = harden(drawn.logits + noise.edges, self.temperature)
@@ -101,12 +90,12 @@ class EdgeObjective(eqx.Module):
         return (gain - self.cost(guide, noise, drawn, column, prior, node)).mean()
 
 
-def straight_through(
+def straight_through_bound(
     logits: Float[Array, "S m"],
     noise: Float[Array, "S m"],
     gain: Float[Array, "S m"],
     free: Bool[Array, " m"],
-    temperature: float = VariationalSettings.temperature,
+    temperature: float,
 ) -> Float[Array, ""]:
     """The tight bound with hard edges in its value and relaxed ones in its derivative.
 
@@ -117,11 +106,11 @@ def straight_through(
     An edge that is far from changing has no slope, however much it would gain:
 
     >>> logit, noise, gain = (jnp.array([[x]]) for x in (-9.0, 0.0, 50.0))
-    >>> slope = jax.grad(straight_through)(logit, noise, gain, jnp.array([True]))
+    >>> slope = jax.grad(straight_through_bound)(logit, noise, gain, jnp.array([True]), 0.3)
     >>> float(abs(slope[0, 0])) < 1e-3
     True
     """
-    relaxed = relaxation.straight_through(*harden(logits + noise, temperature))
+    relaxed = straight_through(*harden(logits + noise, temperature))
     edges = jnp.where(free[None, :], relaxed, 0.0)
     bound = (edges * jax.lax.stop_gradient(gain)).sum(axis=1) - log_guide(logits, edges, free)
     return bound.mean()

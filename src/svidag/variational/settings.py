@@ -30,8 +30,6 @@ FLOWS = {
 }
 """The families of `svidag.networks.flows` by the guide that has them."""
 
-BOUNDS = ("tight", "published")
-EDGE_GRADIENTS = ("difference", "straight-through")
 
 ESTIMATED = 12_000
 """Nodes that each chain estimates by default at most: its rounds times the number of variables.
@@ -50,12 +48,12 @@ class VariationalSettings(Settings):
     bound: str = setting(
         "tight",
         "What the guide maximises: with logits in the guide alone, or in the model too.",
-        choices=BOUNDS,
+        choices=("tight", "published"),
     )
     edge_gradient: str = setting(
         "difference",
         "Slope of an edge: its change of the bound, or of the bound at the hard graph.",
-        choices=EDGE_GRADIENTS,
+        choices=("difference", "straight-through"),
     )
     orders: str = setting(
         "moves",
@@ -73,6 +71,7 @@ class VariationalSettings(Settings):
     )
     particles: int = setting(8, "Orders in each step, K_part.", least=1)
     draws: int = setting(4, "Draws from the guide for each of them, S_MC.", least=1)
+    temperature: float = setting(0.3, "Temperature T of relaxed edges.", above=0)
     start: float | None = setting(None, "Logits at which edges start; None takes the prior's.")
     blocks: int = setting(2, "Blocks of a flow.", least=1)
     bins: int = setting(8, "Bins of its splines.", least=1)
@@ -130,9 +129,6 @@ class VariationalSettings(Settings):
         least=0,
     )
 
-    temperature: float = setting(
-        0.3, "Straight-through: temperature T of the relaxed edges.", above=0
-    )
     tau: float = setting(0.1, "Particles: temperature τ of the relaxed order at the end.", above=0)
     tau_initial: float = setting(
         20.0, "Particles: the same at the start; it falls linearly.", above=0
