@@ -78,7 +78,7 @@ def fit(
         ``"discrete"`` (tables of probabilities, BDeu), and ``"mixed"`` (a regression for each kind)
         where only some columns are discrete.
     prior
-        Beliefs and hard knowledge; by default one expected parent per variable.
+        Beliefs and hard knowledge; by default 0.4 expected parents per variable.
     interventions
         Boolean frame or array [N, m] of entries set from outside, or the name of the column that
         names each row's target. Such an entry is no evidence about its own causes.
