@@ -6,8 +6,7 @@ import pytest
 from scipy.stats import kstest
 
 import svidag
-from svidag.methods.probing import FEWEST, MOST, rows_of_a_bag
-from svidag.posterior.fit_check import FitCheck, _check, check_fit
+from svidag.posterior.fit_check import _check, check_fit
 from svidag.posterior.residuals import residuals
 
 NAMES = ("a", "b", "c", "d")
@@ -114,14 +113,3 @@ def test_a_wrong_mechanism_fails_and_the_right_one_passes():
     right = svidag.fit(table, mechanism="flexible", prior=required, progress=False)
     assert not check_fit(wrong).explained
     assert check_fit(right).passed
-
-
-def test_a_mixture_has_twice_the_rows_that_stay_in_force():
-    """The variance between resamples comes on top of that of each posterior."""
-    bad, worse = (FitCheck(1e-9, ("a", "b"), excess, 1.0, 0.0) for excess in (0.2, 2.0))
-    assert rows_of_a_bag(bad, 5000) == 2 * 50 / 0.2
-    assert rows_of_a_bag(worse, 5000) == FEWEST
-    assert rows_of_a_bag(worse, 150) == 150
-    alike = FitCheck(0.5, ("a", "b"), 0.0, 1e-9, 0.8)
-    assert rows_of_a_bag(alike, 1800) == 2 * 1800 / 9
-    assert rows_of_a_bag(alike, 100_000) == MOST

@@ -37,23 +37,14 @@ the probe, for the probe's contradictions not to count. The check overlooks a mi
 a pair of variables, however many rows there are: less than a few times that decides nothing."""
 
 MISFIT_ROWS = 50.0
-"""Rows that a misfit leaves in force: this over the excess of dependence between residuals."""
-
-RESAMPLED = 2
-"""Rows of a resample for each row that is to stay in force. Resamples of M rows differ by as much
-as a posterior of M rows is wide, and a mixture of them has both: it is as uncertain as one fit of
-M/2 rows, but sees what M rows show."""
+"""Rows of each fit where the check fails: this over the excess of dependence between residuals."""
 
 MOST_VARIABLES = 30
 """Variables up to which fits of a mixture take flexible mechanisms in turn; with more of them,
 which may be collinear, sixteen such fits take many minutes, and all fits are linear."""
 
-FEWEST, MOST = 400, 800
-"""Rows of each fit at least, unless rows are like their neighbours, and at most: sixteen larger
-fits would take many times as long as that of all rows."""
-
-FEWEST_DEPENDENT = 100
-"""Rows of each fit at least where rows are like their neighbours."""
+FEWEST, MOST = 200, 500
+"""Rows of each fit at least and at most: sixteen larger ones would take many times the fit."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,16 +182,13 @@ def rows_of_a_bag(check: FitCheck, n: int) -> int:
 
     Log evidence is proportional to rows, that of a misfit as well as that of an effect. So evidence
     must shrink until what the misfit says is no longer sure: to 50/δ rows where the residuals of
-    two variables depend on each other by δ. Rows that are like their neighbours count for less.
-    Resamples have twice as many, within FEWEST and MOST.
+    two variables depend on each other by δ, within FEWEST and MOST. Rows that are like their
+    neighbours count for less.
 
     Examples
     --------
     >>> rows_of_a_bag(FitCheck(1e-6, ("a", "b"), 0.2, 1.0, 0.0), 1000)
-    500
+    250
     """
-    rows = float(MOST) if check.explained else RESAMPLED * MISFIT_ROWS / max(check.excess, 1e-9)
-    rows = float(np.clip(rows, FEWEST, MOST))
-    if not check.rows_independent:
-        rows = max(min(rows, RESAMPLED * check.effective_rows(n)), FEWEST_DEPENDENT)
-    return min(n, round(rows))
+    rows = float(MOST) if check.explained else MISFIT_ROWS / max(check.excess, 1e-9)
+    return int(min(n, np.clip(round(min(rows, check.effective_rows(n))), FEWEST, MOST)))
