@@ -21,7 +21,7 @@ from svidag.mechanisms.linear import LinearGaussian
 from svidag.mechanisms.local import CachedScores, FamilyScores, LocalScores
 from svidag.methods.base import Run
 from svidag.methods.chain_diagnostics import chain_status, chain_values, judge_chains
-from svidag.methods.mechanism_choice import Integrated
+from svidag.methods.mechanism_choice import IntegratedMechanism
 from svidag.methods.search_diagnostics import MISSING_SHARE, SearchDiagnostics, judge_search
 from svidag.posterior.diagnostics import Reason
 from svidag.problem import Problem
@@ -64,10 +64,6 @@ MAX_THIN = 100
 
 BURN_IN_ORDERS = 8
 """Burn-in takes at least the sweeps of this many kept orders, unless `thin` is set."""
-
-MEAN_ERROR_SHARE = 0.04
-"""Expected mean error of edge probabilities at which chains may end, as a share of `agreement`.
-Four chains tell their own error only up to a factor of two or three."""
 
 MAX_LOOKUPS = 1.2e8
 """Look-ups of all chains together at most; one that must be summed counts as three."""
@@ -129,8 +125,7 @@ class ChainSettings(Settings):
     @property
     def rule(self) -> Agreement:
         """When chains may end before their budget does."""
-        tolerance = float(self.agreement)
-        return Agreement(tolerance, float(self.effective_orders), MEAN_ERROR_SHARE * tolerance)
+        return Agreement.within(float(self.agreement), float(self.effective_orders))
 
 
 @dataclass(frozen=True)
@@ -182,7 +177,7 @@ class _Task:
 
     problem: Problem
     run: Run
-    mechanism: Integrated
+    mechanism: IntegratedMechanism
     schedule: Schedule
     growth: GrowthSettings
 
@@ -191,7 +186,7 @@ class _Task:
 
 
 def sample_orders(
-    problem: Problem, run: Run, mechanism: Integrated, settings: SamplingSettings
+    problem: Problem, run: Run, mechanism: IntegratedMechanism, settings: SamplingSettings
 ) -> SamplingResult:
     """Search for parent sets and sample orders, again if a later search finds sets that matter."""
     schedule = _schedule(problem, settings)
@@ -221,7 +216,7 @@ def sample_orders(
     graphs = SampledOrders(tables.scores, orders, chains.edges.mean(axis=0))
     details = _diagnostics(tables, chains)
     status = _status(task, details, chains)
-    reasons = (*judge_chains(details, status), *judge_search(details))
+    reasons = (*judge_chains(details, status, budget="orders"), *judge_search(details))
     return SamplingResult(graphs, status, reasons, details)
 
 
@@ -254,7 +249,7 @@ def _schedule(problem: Problem, settings: ChainSettings) -> Schedule:
 
 
 def _growth(
-    problem: Problem, mechanism: Integrated, schedule: Schedule, settings: SearchSettings
+    problem: Problem, mechanism: IntegratedMechanism, schedule: Schedule, settings: SearchSettings
 ) -> GrowthSettings:
     rows, m = problem.data.values.shape
     growth = GrowthSettings(
