@@ -101,7 +101,7 @@ def lose_cells(example: Example, share: float, lost: str, seed: int) -> Example:
     elif lost == "given":
         often = np.repeat(_upper(data.iloc[:, 0])[:, None], data.shape[1], axis=1)
     else:
-        often = np.column_stack([_upper(data[name]) for name in data])
+        often = np.column_stack([_upper(column) for _, column in data.items()])
     chance = np.where(often, 1.5, 0.5) * share
     chance /= chance.mean(axis=0) / share
     if lost == "given":
