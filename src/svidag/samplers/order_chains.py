@@ -343,9 +343,7 @@ class _ChainRunner:
                 blank = self._respace(blank, done.exchanged)
         return blank
 
-    def _respace(
-        self, chains: OrderChains, exchanged: Float[np.ndarray, " pairs"]
-    ) -> OrderChains:
+    def _respace(self, chains: OrderChains, exchanged: Float[np.ndarray, " pairs"]) -> OrderChains:
         """The same chains with powers that the last exchanges show to be better."""
         old = chains.powers
         levels = best_levels(exchanged) if self._schedule.resize else len(old)

@@ -350,9 +350,9 @@ def build_node_table(
     the number of these sets. Which are candidates, and which sets are listed:
 
     1. The first `MIN_CANDIDATES` variables are candidates, or down to `LEAST_CANDIDATES` if the
-       sets with further variables hold at most `spare_share` on average. More follow while the rank exceeds
-       `candidate_share` and the sets with further variables hold more than ``omitted_share[0]``
-       on average.
+       sets with further variables hold at most `spare_share` on average. More follow while the
+       rank exceeds `candidate_share` and the sets with further variables hold more than
+       ``omitted_share[0]`` on average.
     2. If that gives more than `FEW_CANDIDATES`, the first of them are used if the sets with
        others hold at most ``omitted_share[1]`` together, and at most `MAX_SHARE_PER_VARIABLE` for
        each variable.
