@@ -12,13 +12,8 @@ from svidag.mechanisms.linear import LinearGaussian
 from svidag.prior import Prior
 from svidag.run.convergence import Agreement, effective_size, half_disagreement
 from svidag.samplers import relocation as relocate
-from svidag.samplers.order_chains import (
-    Schedule,
-    best_levels,
-    draw_graphs,
-    respace_powers,
-    run_chains,
-)
+from svidag.samplers.ladder import best_levels, respace_powers
+from svidag.samplers.order_chains import Schedule, draw_graphs, run_chains
 from svidag.scores import NodeTable, ScoreTables
 from svidag.scores.lookup import compiled_tables
 

@@ -1,8 +1,11 @@
-"""Default tempering of a chain: the power of its flattest replica and the number of replicas."""
+"""Tempering of a chain: the power of its flattest replica, the number of replicas, their powers."""
 
 from __future__ import annotations
 
 import math
+
+import numpy as np
+from jaxtyping import Float
 
 FREE_ROWS = 30.0
 """A replica at the power τ is as flat as a posterior from N τ rows; with so few, orders move
@@ -20,6 +23,9 @@ MANY_POWER, MANY_ROWS = 0.1, 100.0
 """With many variables the flattest power is this, or that of so many rows where this is less."""
 
 LEAST_POWER = 0.003
+
+LEAST_REJECTED = 0.02  # share of exchanges that counts as rejected at least
+REJECTED = 0.5  # share of exchanges that are rejected in a ladder of the best length
 
 
 def free_power(rows: int) -> float:
@@ -66,3 +72,40 @@ def ladder(
         # exchanges between neighbours are accepted.
         levels = 1 + round(-math.log(flattest) * math.sqrt(max(m, FEW)) / 3)
     return float(flattest), levels
+
+
+def respace_powers(
+    powers: Float[np.ndarray, " levels"],
+    exchanged: Float[np.ndarray, " pairs"],
+    levels: int | None = None,
+) -> Float[np.ndarray, " found"]:
+    """Powers between the same ends at which all neighbours reject exchanges equally often.
+
+    The share of rejected exchanges adds up along the ladder and is interpolated in log τ. There are
+    as many powers as before, unless told otherwise.
+
+    Examples
+    --------
+    >>> respace_powers(np.array([0.01, 0.1, 1.0]), np.array([1.0, 0.1])).round(2).tolist()
+    [0.01, 0.31, 1.0]
+    """
+    rejected = np.cumsum([0.0, *np.clip(1 - exchanged, LEAST_REJECTED, 1.0)])
+    spots = np.linspace(0, rejected[-1], levels or len(powers))
+    found = np.exp(np.interp(spots, rejected, np.log(powers)))
+    return np.concatenate([powers[:1], found[1:-1], powers[-1:]])
+
+
+def best_levels(exchanged: Float[np.ndarray, " pairs"]) -> int:
+    """The number of levels between the same ends at which an order passes through them cheapest.
+
+    With Λ the sum of the shares of rejected exchanges, which hardly depends on the number of
+    levels L, an order passes up and down in about 2 + 2Λ/(1 − Λ/L) turns (Syed et al. 2022), each
+    of L sweeps. That is least for L ≈ 2Λ: half of the exchanges are rejected.
+
+    Examples
+    --------
+    >>> best_levels(np.array([0.5, 0.5, 0.5, 0.5])), best_levels(np.array([0.8, 0.8, 0.8, 0.8]))
+    (5, 3)
+    """
+    rejected = np.clip(1 - exchanged, LEAST_REJECTED, 1.0).sum()
+    return 1 + max(1, round(float(rejected) / REJECTED))

@@ -31,18 +31,17 @@ from svidag.run.pools import Pool, Shared, Threads
 from svidag.run.side_by_side import run_to_end
 from svidag.run.streams import Stream, generator
 from svidag.samplers import relocation as relocate
+from svidag.samplers.ladder import best_levels, respace_powers
 from svidag.samplers.relocation import EXCHANGES, MOVES
 from svidag.scores import ScoreTables
 from svidag.scores.lookup import CompiledTables, compiled_tables, draw_sets
 
 ADAPTATIONS = 3  # times that powers are spaced anew in burn-in
-LEAST_REJECTED = 0.02  # share of exchanges that counts as rejected at least
-REJECTED = 0.5  # share of exchanges that are rejected in a ladder of the best length
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """How the chains move and for how long. A sweep is m moves at each level of the ladder.
+    """How the chains move and for how long. A sweep is m moves at the last level of the ladder.
 
     Attributes
     ----------
@@ -68,6 +67,8 @@ class Schedule:
         The power of p(D | order) that is the target: 1 for the posterior.
     resize
         Whether burn-in also chooses the number of levels; `levels` is then that at its start.
+    every
+        The other levels make one move where the last makes so many.
     """
 
     chains: int = 4
@@ -81,9 +82,10 @@ class Schedule:
     moves: str = "relocation"
     power: float = 1.0
     resize: bool = False
+    every: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("chains", "levels", "orders", "check_every", "thin"):
+        for name in ("chains", "levels", "orders", "check_every", "thin", "every"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1; got {getattr(self, name)}")
         if not 0 < self.flattest <= 1:
@@ -227,43 +229,6 @@ def run_chains(
     )
 
 
-def respace_powers(
-    powers: Float[np.ndarray, " levels"],
-    exchanged: Float[np.ndarray, " pairs"],
-    levels: int | None = None,
-) -> Float[np.ndarray, " found"]:
-    """Powers between the same ends at which all neighbours reject exchanges equally often.
-
-    The share of rejected exchanges adds up along the ladder and is interpolated in log τ. There are
-    as many powers as before, unless told otherwise.
-
-    Examples
-    --------
-    >>> respace_powers(np.array([0.01, 0.1, 1.0]), np.array([1.0, 0.1])).round(2).tolist()
-    [0.01, 0.31, 1.0]
-    """
-    rejected = np.cumsum([0.0, *np.clip(1 - exchanged, LEAST_REJECTED, 1.0)])
-    spots = np.linspace(0, rejected[-1], levels or len(powers))
-    found = np.exp(np.interp(spots, rejected, np.log(powers)))
-    return np.concatenate([powers[:1], found[1:-1], powers[-1:]])
-
-
-def best_levels(exchanged: Float[np.ndarray, " pairs"]) -> int:
-    """The number of levels between the same ends at which an order passes through them cheapest.
-
-    With Λ the sum of the shares of rejected exchanges, which hardly depends on the number of
-    levels L, an order passes up and down in about 2 + 2Λ/(1 − Λ/L) turns (Syed et al. 2022), each
-    of L sweeps. That is least for L ≈ 2Λ: half of the exchanges are rejected.
-
-    Examples
-    --------
-    >>> best_levels(np.array([0.5, 0.5, 0.5, 0.5])), best_levels(np.array([0.8, 0.8, 0.8, 0.8]))
-    (5, 3)
-    """
-    rejected = np.clip(1 - exchanged, LEAST_REJECTED, 1.0).sum()
-    return 1 + max(1, round(float(rejected) / REJECTED))
-
-
 def draw_graphs(
     tables: ScoreTables, orders: Int[np.ndarray, "S m"], *, seed: int
 ) -> UInt8[np.ndarray, "S m m"]:
@@ -312,7 +277,8 @@ class _ChainRunner:
     ) -> None:
         self._tables, self._schedule, self._report = tables, schedule, report
         self._seed, self._parts, self._pool = seed, parts, pool
-        self._shared = Shared(_ChainTables(tables, schedule.thin, MOVES.index(schedule.moves)))
+        moves = MOVES.index(schedule.moves)
+        self._shared = Shared(_ChainTables(tables, schedule.thin, moves, schedule.every))
         self._done = 0
 
     def burn_in(self, prior: EdgePrior, starts: Int[np.ndarray, "chains m"] | None) -> OrderChains:
@@ -418,8 +384,8 @@ class _ChainTables:
     Threads would otherwise write to the same arrays. What the cache holds changes no result.
     """
 
-    def __init__(self, tables: ScoreTables, thin: int, moves: int) -> None:
-        self.tables, self.thin, self.moves = tables, thin, moves
+    def __init__(self, tables: ScoreTables, thin: int, moves: int, every: int) -> None:
+        self.tables, self.thin, self.moves, self.every = tables, thin, moves, every
         self._free: list[CompiledTables] = []
 
     def __getstate__(self) -> dict[str, Any]:
@@ -507,6 +473,7 @@ def _move_on(shared: _ChainTables, before: _Segment, alive: Callable[..., None])
             swaps = now.rng.random((shared.thin, EXCHANGES, levels))
             relocate.sweep(
                 shared.moves,
+                shared.every,
                 now.replicas,
                 compiled,
                 now.powers,
