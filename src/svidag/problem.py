@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from svidag import __version__
-from svidag.data import Dataset, DataWarning, Finding, Scaling
+from svidag.data import Dataset, Finding, Scaling
 from svidag.data.environments import Environments
 from svidag.data.imputation import MissingCells, impute
 from svidag.prior import EdgePrior, Prior
@@ -44,7 +43,7 @@ class Problem:
         notes: tuple[Finding, ...] = (),
         environments: Environments | None = None,
     ) -> Problem:
-        """Read, audit, bind and standardise; every complaint about the input comes from here.
+        """Read, audit, bind and standardise; errors about the input come from here.
 
         Missing cells are drawn for so many `tables`; with none they are an error. `notes` are
         findings that nobody needs to be warned of.
@@ -60,7 +59,6 @@ class Problem:
             rng = generator(seed, Stream.MISSING_CELLS)
             dataset, missing = impute(dataset, tables, rng, environments)
         findings = dataset.audit()
-        _warn(findings, standardise)
         edges = (Prior() if prior is None else prior).bind(dataset.names)
         scaling = None
         if standardise:
@@ -84,13 +82,6 @@ class Problem:
             "prior": _digest(beliefs.tobytes() + knowledge.tobytes()),
             **{name: _plain(value) for name, value in choices.items()},
         }
-
-
-def _warn(findings: tuple[Finding, ...], standardise: bool) -> None:
-    """Warn of what the audit found; differences of scale are of no concern once they are gone."""
-    for finding in findings:
-        if not (standardise and finding.kind == "varsortability"):
-            warnings.warn(finding.message, DataWarning, stacklevel=4)
 
 
 def _digest(content: bytes) -> str:

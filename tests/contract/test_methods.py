@@ -7,10 +7,13 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import svidag
-from svidag.methods import METHODS, Exact
+from svidag.cli import app
+from svidag.methods import METHODS, Exact, registry
 from svidag.posterior import DrawnGraphs
+from svidag.run.status import Status
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -85,9 +88,28 @@ class Deaf(Listed):
         return super().run(replace(problem, data=replace(problem.data, intervened=nowhere)), run)
 
 
-@pytest.mark.parametrize("clause", [c for c in CLAUSES if c != "saved_and_loaded_is_the_same"])
-def test_a_method_of_ones_own_keeps_the_contract(clause, tmp_path):
+class Stubborn(Listed):
+    """Takes the same stream whatever the seed, and does not claim to be exact."""
+
+    def run(self, problem, run):
+        return replace(super().run(problem, run), status=Status.COMPLETED)
+
+    def stream(self, run):
+        return 0
+
+
+class Incredulous(Listed):
+    def run(self, problem, run):
+        silent = svidag.Prior().bind(problem.data.names)
+        return super().run(replace(problem, prior=silent), run)
+
+
+@pytest.mark.parametrize("clause", CLAUSES)
+def test_a_method_of_ones_own_keeps_the_contract(clause, tmp_path, monkeypatch):
+    """A class and its registration are all that it needs, the command line included."""
+    monkeypatch.setitem(registry._REGISTERED, "listed", Listed())
     CLAUSES[clause](Listed(), tmp_path)
+    assert "listed" in CliRunner().invoke(app, ["methods"]).output
 
 
 @pytest.mark.parametrize(
@@ -99,7 +121,9 @@ def test_a_method_of_ones_own_keeps_the_contract(clause, tmp_path):
         (Transposed, "knowledge_holds_in_every_draw_or_is_refused"),
         (Transposed, "interventions_count_or_are_refused"),
         (Deaf, "interventions_count_or_are_refused"),
+        (Incredulous, "beliefs_count_or_are_refused"),
         (Restless, "same_seed_gives_the_same_result"),
+        (Stubborn, "another_seed_is_another_computation"),
     ],
 )
 def test_a_method_with_a_fault_fails(faulty, clause, tmp_path):

@@ -15,7 +15,7 @@ from jax.scipy.special import logsumexp
 from svidag.networks.flows import FlowSettings
 from svidag.orders.permutation import possible_edges
 from svidag.prior.jax_edges import JaxEdgePrior
-from svidag.variational.edge_objective import EdgeObjective, straight_through
+from svidag.variational.edge_objective import EdgeObjective, straight_through_bound
 from svidag.variational.guide_training import GuideTraining
 from svidag.variational.node_guide import (
     GuideNoise,
@@ -129,7 +129,7 @@ def test_relaxed_gradients_are_biased_and_local_expectations_are_not(gradient):
         parents = logits + noise > 0
         gain = lookup[parents.astype(int) @ jnp.array([4, 2, 1])]
         if gradient == "straight-through":
-            return jax.grad(straight_through)(logits, noise, gain, FREE)
+            return jax.grad(straight_through_bound)(logits, noise, gain, FREE, 0.3)
         return jax.grad(local_expectation)(logits, parents, gain, FREE)
 
     drawn = jax.jit(jax.vmap(single))(jax.random.logistic(jax.random.key(0), (400_000, 2, 3)))

@@ -12,7 +12,7 @@ from svidag.mechanisms.local import LocalScores
 from svidag.methods import order_sampling as method
 from svidag.methods.base import Run
 from svidag.methods.mechanism_building import MechanismBuilder
-from svidag.methods.mechanism_choice import Integrated
+from svidag.methods.mechanism_choice import IntegratedMechanism
 from svidag.methods.order_mcmc import OrderMCMC
 from svidag.posterior.diagnostics import Diagnostics
 from svidag.problem import Problem
@@ -59,7 +59,7 @@ class ProblemWithTables:
         self.problem = Problem.build(example.data, prior=DENSE, standardise=True)
         usual = OrderMCMC()
         model = MechanismBuilder(self.problem, 0).linear()
-        self.mechanism = Integrated("linear", model, None)
+        self.mechanism = IntegratedMechanism("linear", model, None)
         self.schedule = method._schedule(self.problem, usual)
         growth = method._growth(self.problem, self.mechanism, self.schedule, usual)
         self.task = method._Task(self.problem, self.run(), self.mechanism, self.schedule, growth)
@@ -98,7 +98,10 @@ class ProblemWithTables:
         """Status and verdict of tables and chains."""
         details = method._diagnostics(made, chains)
         status = method._status(self.task, details, chains)
-        reasons = [*method.judge_chains(details, status), *method.judge_search(details)]
+        reasons = [
+            *method.judge_chains(details, status, budget="orders"),
+            *method.judge_search(details),
+        ]
         return status, self.judged(reasons)
 
 

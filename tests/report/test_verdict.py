@@ -59,7 +59,7 @@ def worst(reasons):
 
 
 def of_chains(status=Status.CONVERGED, **changes):
-    return list(judge_chains(ChainDiagnostics(**{**CHAINS, **changes}), status))
+    return list(judge_chains(ChainDiagnostics(**{**CHAINS, **changes}), status, budget="orders"))
 
 
 def test_an_exact_posterior_is_trusted_and_its_assumptions_are_told(exact):

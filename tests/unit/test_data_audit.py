@@ -124,6 +124,18 @@ def test_two_separate_relations_are_told_apart():
     }
 
 
+def test_the_quick_factor_of_the_correlations_is_that_of_the_rows(monkeypatch):
+    from svidag.data import collinearity
+
+    x = noise(300, 4)
+    x[:, 3] = x[:, 0] - x[:, 1] + 0.01 * x[:, 3]
+    [(columns, share)] = collinearity.near(x)
+    monkeypatch.setattr(collinearity, "WELL_CONDITIONED", np.inf)
+    [(same, by_rows)] = collinearity.near(x)
+    assert columns == same == [3, 0, 1]
+    assert share == pytest.approx(by_rows, rel=1e-9)
+
+
 def test_collinearity_in_several_blocks_of_rows_is_the_same(monkeypatch):
     from svidag.data import collinearity
 

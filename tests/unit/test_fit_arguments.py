@@ -1,10 +1,14 @@
 """An argument of any type is accepted, or refused by its name."""
 
+import inspect
+
 import numpy as np
 import pandas as pd
 import pytest
 
 import svidag
+from svidag.cli.fitting import fit as command
+from svidag.cli.run_directory import Request
 from svidag.data import Dataset
 from svidag.methods.fitting import check
 from svidag.run.checkpoint import Checkpoint, resumable
@@ -56,3 +60,21 @@ def test_scales_that_cannot_be_computed_with_are_named():
             frame, method=method, mechanism="nonlinear", bags=None, standardise=False,
             progress=False,
         )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("place", "own"),
+    [
+        (check, set()),
+        (svidag.SVIDAG, {"progress"}),  # an estimator is silent
+        (Request, {"data"}),
+        (command, {"data"}),
+        (svidag.exact.posterior, {"mechanism"}),
+    ],
+)
+def test_defaults_are_those_of_fit_wherever_they_stand_again(place, own):
+    usual = {k: p.default for k, p in inspect.signature(svidag.fit).parameters.items()}
+    found = {k: p.default for k, p in inspect.signature(place).parameters.items() if k not in own}
+    shared = found.keys() & usual.keys()
+    assert len(shared) >= 5
+    assert {name: found[name] for name in shared} == {name: usual[name] for name in shared}

@@ -1,12 +1,14 @@
 """A study file becomes cells; whatever is wrong with it is named with its key and line."""
 
 import dataclasses
+import inspect
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from svidag.bench import sources
 from svidag.bench.cell import Cell, compute
 from svidag.bench.schema import StudyError
 from svidag.bench.study import Study
@@ -115,8 +117,8 @@ def test_a_pattern_selects_by_part_of_the_name_or_by_wildcards(tmp_path):
         ("[3, 5]", "'all'", "line 1: replicates must be a positive whole number or a list"),
         ("edges = 3", "edgez = 3", "line 4: data.small.edges is missing: the source 'synthetic'"),
         ("m = 4", "m = 4\nmm = 2", "line 7: data.small.mm is not a known key"),
-        ("m = 4", 'm = "4"', "line 6: data.small.m must be int, got '4'"),
-        ("n = [50, 100]", "n = [50, 1.5]", "line 8: data.small.n must be int, got 1.5"),
+        ("m = 4", 'm = "4"', "line 6: data.small.m must be a whole number, got '4'"),
+        ("n = [50, 100]", "n = [50, 1.5]", "line 8: data.small.n must be a whole number, got 1.5"),
         (
             "n = [50",
             'seed = "{k}"\nn = [50',
@@ -152,7 +154,11 @@ def test_a_pattern_selects_by_part_of_the_name_or_by_wildcards(tmp_path):
         ("data.small.n = 50", "data.smal.n = 50", "quick.data.smal changes data.smal, which"),
         ('skip = ["paper"]', 'skip = ["papr"]', "line 35: quick.skip names 'papr'"),
         ("[quick]", "[quick]\nsize = 3", "line 33: quick.size is not a known key"),
-        ("data.small.n = 50", 'data.small.n = "a"', "line 34: quick.data.small.n must be int"),
+        (
+            "data.small.n = 50",
+            'data.small.n = "a"',
+            "line 34: quick.data.small.n must be a whole number",
+        ),
         ("data.small.n = 50", "data.small.nn = 5", "line 34: quick.data.small.nn is not a known"),
         ('skip = ["paper"]', 'skip = ["small"]', "cells leaves no cell: all are in `skip`"),
         ("[quick]", "[show]\nlevels = { small = 3 }\n[quick]", "show.levels.small must be text"),
@@ -262,3 +268,13 @@ def test_a_figure_that_is_undefined_is_null_in_the_row():
 @pytest.mark.parametrize("quick", [False, True])
 def test_every_study_of_ours_reads(path, quick):
     assert Study.read(path, quick=quick).cells
+
+
+def test_options_of_synthetic_data_have_the_defaults_of_the_generator():
+    theirs = inspect.signature(synthetic).parameters
+    ours = inspect.signature(sources.synthetic).parameters
+    shared = {k for k in ours.keys() & theirs.keys() if theirs[k].default is not theirs[k].empty}
+    assert len(shared) > 10
+    stated = {k for k in shared if ours[k].default is not ours[k].empty}
+    assert {k: ours[k].default for k in stated} == {k: theirs[k].default for k in stated}
+    assert shared - stated == {"seed"}

@@ -15,7 +15,7 @@ from svidag.bench.registry import find
 from svidag.bench.schema import Table
 from svidag.bench.sources import SOURCES
 from svidag.prior import Prior
-from svidag.run.settings import suggest
+from svidag.run.settings import fits, suggest, type_in_words
 
 SUPPLIED = ("seed", "replicate")
 """Arguments that every data source receives besides its options."""
@@ -66,7 +66,10 @@ def _check_data(entry: Table) -> None:
             raise entry.error(option, f"is missing: the source {name!r} needs it")
         if value is not None:
             for each in values(value):
-                _check_type(entry, option, each, hints.get(option, Any))
+                hint = hints.get(option, Any)
+                if not fits(each, hint):
+                    wanted = type_in_words(hint).removesuffix(" or None")  # TOML has no None
+                    raise entry.error(option, f"must be {wanted}, got {each!r}")
     entry.close()
     stated = [option for option in options if option in entry.values]
     try:
@@ -75,18 +78,6 @@ def _check_data(entry: Table) -> None:
         raise entry.error(
             "seed", f"may only refer to `replicate` and to options stated here: {error}"
         ) from None
-
-
-def _check_type(entry: Table, option: str, value: Any, hint: Any) -> None:
-    """A plain check of a TOML value against an annotation."""
-    union = typing.get_origin(hint) in (typing.Union, types.UnionType)
-    kinds = [typing.get_origin(k) or k for k in (typing.get_args(hint) if union else (hint,))]
-    if Any in kinds or any(type(value) is kind for kind in kinds):
-        return
-    if float in kinds and type(value) is int:
-        return
-    wanted = " or ".join(kind.__name__ for kind in kinds if kind is not types.NoneType)
-    raise entry.error(option, f"must be {wanted}, got {value!r}")
 
 
 def _check_method(entry: Table) -> None:

@@ -31,9 +31,9 @@ PREDICTORS = 30
 """Columns that a column is regressed on, at most: those with the largest correlations."""
 RIDGE = 1.0
 """Precision of coefficients beforehand, in units of one row of standardised columns."""
-ROWS_PER_BEND = 20
-"""Known values for each predictor from which its bends, u = x/√(1 + x²) and u², are regressed on
-too; they grow no further with x, so that outliers have no leverage by them."""
+ROWS_PER_CURVE = 20
+"""Known values for each predictor from which columns are also regressed on curved functions of it,
+u = x/√(1 + x²) and u²; they grow no further with x, so that outliers have no leverage by them."""
 JITTER = 1e-6
 """Noise of predictions in a table with discrete columns, in units of their spread: many rows have
 the same prediction there, and each cell is to find other ones of them."""
@@ -261,10 +261,10 @@ def _standard_predictors(
         related = np.abs((own - own.mean(axis=0)).T @ x[known]).max(axis=0)
         kept = np.sort(np.argsort(-related, kind="stable")[:PREDICTORS])
         x, bent = x[:, kept], bent[kept]
-    if len(known) < ROWS_PER_BEND * x.shape[1]:
+    if len(known) < ROWS_PER_CURVE * x.shape[1]:
         return x
-    bends = x[:, bent] / np.sqrt(1 + x[:, bent] ** 2)
-    x = np.concatenate([x, bends, bends * bends], axis=1)
+    curved = x[:, bent] / np.sqrt(1 + x[:, bent] ** 2)
+    x = np.concatenate([x, curved, curved * curved], axis=1)
     return x - x[known].mean(axis=0)
 
 

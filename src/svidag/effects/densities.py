@@ -110,7 +110,7 @@ def _flexible(
         location += equations.hidden[s, j, : units.shape[1]] @ units.T
     u = draw_in((x - equations.centre[j, parents]) / equations.spread[j, parents])
     h = equations.scale_slopes[s[:, None], parents, j] @ u.T
-    h += equations.scale_bends[s[:, None], parents, j] @ (np.abs(u) - equations.size[j, parents]).T
+    h += equations.size_slopes[s[:, None], parents, j] @ (np.abs(u) - equations.size[j, parents]).T
     log_scale = equations.log_scale[s, j][:, None] + floored(h)
     z = (rows[:, j] - location) * np.exp(-log_scale)
     return _noise_density(equations.beta[s, j], z) - log_scale

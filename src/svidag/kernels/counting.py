@@ -1,6 +1,7 @@
 """BDeu of many families from integer codes: configurations are numbered as parents are added.
 
-With 1000 rows and three parents a family takes 20 µs; `numpy.unique` on the rows takes 500 µs.
+With 1000 rows and three parents a family takes 8 µs; with `numpy.unique` on the rows it takes
+860 µs (`python benchmarks/compiled.py counting`).
 """
 
 from __future__ import annotations

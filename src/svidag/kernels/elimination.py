@@ -1,6 +1,7 @@
 """Backward elimination from linear regressions, one parent at a time.
 
-With twenty parents it takes 40 µs; a matrix inverse for every step takes 7 ms.
+With twenty parents it takes 30 µs; with a matrix inverse for every step NumPy takes 500 µs
+(`python benchmarks/compiled.py elimination`).
 """
 
 from __future__ import annotations

@@ -7,7 +7,8 @@ is called. A hash of the position takes neither. The key of a step still comes f
 The hash is `lowbias32`, two rounds of xorshift and multiply with the constants of least avalanche
 bias (Wellons, Prospecting for Hash Functions, 2018), once for each half of the key. It is a
 bijection, so the words of one key never repeat within 2³² counts. With JAX's ``rbg`` generator a
-step takes twice as long, with threefry 27 % longer at m = 11 and 15 % at m = 25.
+step takes twice as long, with threefry 27 % longer at m = 11 and 15 % at m = 25
+(`python benchmarks/kernels.py rbg threefry`).
 """
 
 from math import prod

@@ -247,7 +247,7 @@ ARRAYS = frozenset(
         "hidden",
         "log_scale",
         "scale_slopes",
-        "scale_bends",
+        "size_slopes",
         "beta",
     ]
 )

@@ -36,7 +36,7 @@ class FlexibleEquations(Equations):
     """Location, scale and noise of every node, for every graph, in the units of the table.
 
         x_j = intercept_j + Σ_i weights_ij x_i + Σ_k hidden_jk (hidden unit k of v)
-              + exp(log_scale_j + s(Σ_i scale_slopes_ij u_i + scale_bends_ij (|u_i| − size_i))) z_j
+              + exp(log_scale_j + s(Σ_i scale_slopes_ij u_i + size_slopes_ij (|u_i| − size_i))) z_j
 
     with z_j from the tilted density of β_j, v the parents in the scale of the fit, u_i the parents
     less `centre`, over `spread`, with far values drawn in, all by node, and s the floor under the
@@ -49,7 +49,7 @@ class FlexibleEquations(Equations):
     hidden: Float[np.ndarray, "S m units"]
     log_scale: Float[np.ndarray, "S m"]
     scale_slopes: Float[np.ndarray, "S m m"]
-    scale_bends: Float[np.ndarray, "S m m"]
+    size_slopes: Float[np.ndarray, "S m m"]
     beta: Float[np.ndarray, "S m K"]
     model: FlexibleMechanism
     centre: Float[np.ndarray, "m m"]
@@ -104,7 +104,7 @@ class FlexibleEquations(Equations):
             location += units @ self.hidden[s, j, : units.shape[1]]
         u = draw_in((x - self.centre[j, parents]) / self.spread[j, parents])
         h = u @ self.scale_slopes[s, parents, j]
-        h += (np.abs(u) - self.size[j, parents]) @ self.scale_bends[s, parents, j]
+        h += (np.abs(u) - self.size[j, parents]) @ self.size_slopes[s, parents, j]
         return location, self.log_scale[s, j] + floored(h)
 
 
@@ -138,12 +138,12 @@ class FlexibleParameters(ParameterDistribution):
     def parameters(
         self, graph: UInt8[np.ndarray, "m m"], n: int, seed: int
     ) -> dict[str, np.ndarray]:
-        """`weights`, `intercept`, `hidden`, `log_scale`, `scale_slopes`, `scale_bends`, `beta`.
+        """`weights`, `intercept`, `hidden`, `log_scale`, `scale_slopes`, `size_slopes`, `beta`.
 
         As in `FlexibleEquations`, with draws on the first axis.
         """
         drawn = self.draw(np.repeat(graph[None], n, axis=0), seed)
-        names = ("weights", "intercept", "hidden", "log_scale", "scale_slopes", "scale_bends")
+        names = ("weights", "intercept", "hidden", "log_scale", "scale_slopes", "size_slopes")
         return {name: getattr(drawn, name) for name in (*names, "beta")}
 
     def draw(
@@ -179,7 +179,7 @@ class FlexibleParameters(ParameterDistribution):
     ) -> FlexibleEquations:
         """The equations for parameters as `choose` gives them for a family, so many times."""
         model, shape = self.model, graphs.shape[:2]
-        weights, slopes, bends = (np.zeros(graphs.shape) for _ in range(3))
+        weights, slopes, size_slopes = (np.zeros(graphs.shape) for _ in range(3))
         intercept, log_scale = np.full((2, *shape), np.nan)
         widest = len(model.thresholds) + len(SINGLE_THRESHOLDS) * int(graphs.sum(axis=1).max())
         hidden = np.zeros((*shape, widest))
@@ -195,9 +195,9 @@ class FlexibleParameters(ParameterDistribution):
             weights[s[:, None], members, j] = drawn.weights[:, :-1]
             intercept[s, j] = drawn.weights[:, -1]
             hidden[s, j, : drawn.hidden.shape[1]] = drawn.hidden
-            slopes[s[:, None], members, j], bends[s[:, None], members, j] = (
+            slopes[s[:, None], members, j], size_slopes[s[:, None], members, j] = (
                 drawn.slopes,
-                drawn.bends,
+                drawn.size_slopes,
             )
             log_scale[s, j] = drawn.log_scale
             beta[s, j] = drawn.beta
@@ -216,7 +216,7 @@ class FlexibleParameters(ParameterDistribution):
             hidden,
             np.log(sd),
             slopes,
-            bends,
+            size_slopes,
             beta,
             model,
             centre,
@@ -234,7 +234,7 @@ class FamilyDraws:
     hidden: Float[np.ndarray, "c units"]
     log_scale: Float[np.ndarray, " c"]
     slopes: Float[np.ndarray, "c l"]
-    bends: Float[np.ndarray, "c l"]
+    size_slopes: Float[np.ndarray, "c l"]
     beta: Float[np.ndarray, "c K"]
 
 
@@ -268,7 +268,8 @@ def _assemble(
     rotations = [each.rotation for each in family.structures if each.rotation is not None]
     widest = len(rotations[0]) if rotations else 0
     weights, hidden = np.zeros((count, size + 1)), np.zeros((count, widest))
-    log_scale, slopes, bends = np.zeros(count), np.zeros((count, size)), np.zeros((count, size))
+    log_scale = np.zeros(count)
+    slopes, size_slopes = np.zeros((2, count, size))
     beta = np.zeros((count, COEFFICIENTS))
     for index in np.unique(chosen):
         at, structure = np.flatnonzero(chosen == index), family.structures[index]
@@ -281,10 +282,10 @@ def _assemble(
         log_scale[at] = theta[:, q]
         if structure.varying:
             slopes[at] = theta[:, q + 1 : q + 1 + size]
-            bends[at] = theta[:, q + 1 + size : q + 1 + 2 * size]
+            size_slopes[at] = theta[:, q + 1 + size : q + 1 + 2 * size]
         if structure.tail:
             beta[at] = theta[:, -COEFFICIENTS:]
-    return FamilyDraws(weights, hidden, log_scale, slopes, bends, beta)
+    return FamilyDraws(weights, hidden, log_scale, slopes, size_slopes, beta)
 
 
 def _hidden_size(structure: Structure, size: int) -> int:

@@ -5,8 +5,8 @@ members that explain nothing. Such a member i of S is found by two Gaussian regr
 where the other sees:
 
 - a linear one of the values as they are, which does not take heavy tails for effects;
-- an additive one with a bend in every effect (:mod:`svidag.mechanisms.gaussian_blocks`), of the
-  values with Gaussian margins, which sees curved effects and is not hurt by outliers.
+- an additive one, piecewise linear in every cause (:mod:`svidag.mechanisms.gaussian_blocks`), of
+  the values with Gaussian margins, which sees curved effects and is not hurt by outliers.
 
 i explains nothing if the likelihood ratios N log(v_{S∖i}/v_S) of both, with v the variance that is
 left, could well be chance. Those members are taken out one at a time, the least first, which leaves
@@ -36,7 +36,7 @@ from svidag.mechanisms.local import (
 )
 
 CHANCE = (6.0, 10.0)
-"""Likelihood ratios that could be chance: of a slope, and of a slope and a bend."""
+"""Likelihood ratios that could be chance: of a slope, and of a slope and its change at zero."""
 
 _SETS_AT_ONCE = 20_000
 

@@ -6,7 +6,7 @@ Every variable has a block of b features, and
 
 so that a search can factorise A as it adds and removes parents. With b = 1 this is BGe itself
 (:mod:`svidag.mechanisms.linear`). With a second feature, max(0, x), it is the evidence of an
-additive model with a bend in every effect: no mechanism of its own, but close enough to a wide
+additive model, piecewise linear in every cause: no mechanism of its own, but close enough to a wide
 network to say which orders and parents are worth its time.
 """
 

@@ -175,6 +175,11 @@ class CachedScores(LocalScores):
         return scores, delta
 
 
+def with_edge_changes(scores: FamilyScores) -> LocalScores:
+    """Evidences with their changes by one edge: in closed form, or else from a cache."""
+    return scores if isinstance(scores, LocalScores) else CachedScores(scores)
+
+
 def pack_families(nodes: Int[np.ndarray, " B"], parents: Bool[np.ndarray, "B m"]) -> list[bytes]:
     r"""A node and a parent set as a short key.
 

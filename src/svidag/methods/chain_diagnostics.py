@@ -87,13 +87,13 @@ def chain_status(
     return Status.TIME if time_is_over else Status.BUDGET
 
 
-def judge_chains(found: ChainDiagnostics, status: Status) -> Iterator[Reason]:
-    """What the chains say about the result."""
+def judge_chains(found: ChainDiagnostics, status: Status, *, budget: str) -> Iterator[Reason]:
+    """What the chains say about the result; `budget` is the setting that says how long they run."""
     yield _judge_halves(found.half_disagreement)
     if found.effective_orders < ENOUGH_ORDERS:
         text = (
             f"The chains are worth {found.effective_orders:.0f} independent orders. Run longer: a "
-            "larger `orders`, or more `minutes`."
+            f"larger `{budget}`, or more `minutes`."
         )
         yield Reason(Level.CAREFUL, text)
     if status is Status.TIME:

@@ -7,14 +7,24 @@ from typing import ClassVar
 
 from svidag.data import Kind
 from svidag.exact.graphs import exact_graphs, require_feasible
-from svidag.mechanisms.integrated import parameter_distribution
 from svidag.methods.base import Method, MethodResult, Run, Support
 from svidag.methods.changes import mechanism_changes
-from svidag.methods.mechanism_choice import integrate
-from svidag.methods.order_mcmc import EXACT
+from svidag.methods.mechanism_choice import IntegratedMechanism, integrate
+from svidag.posterior.diagnostics import Level, Reason
 from svidag.problem import Problem
 from svidag.run.settings import setting
 from svidag.run.status import Status
+
+ACCOUNTED = Reason(
+    Level.TRUST,
+    "Computed exactly: every graph and every order is accounted for, nothing is sampled.",
+)
+
+SCREENED = Reason(
+    Level.TRUST,
+    "Every order is accounted for, nothing is sampled; possible parents that explain nothing in "
+    "simpler regressions were weighed by those regressions alone.",
+)
 
 
 @dataclass(frozen=True)
@@ -54,15 +64,19 @@ class Exact(Method):
             coarsen=run.coarsen,
             screened=False,
         )
-        run.report("scoring all parent sets", 0, None)
-        tables = mechanism.scores.score_tables()
-        graphs, log_evidence = exact_graphs(tables, problem.prior, run.graph_weights)
-        return MethodResult(
-            graphs,
-            parameter_distribution(mechanism.scores, problem.scaling),
-            mechanism.name,
-            Status.EXACT,
-            (EXACT,),
-            log_evidence=log_evidence,
-            changes=mechanism_changes(mechanism.scores, graphs, run.seed),
-        )
+        return sum_exactly(problem, run, mechanism)
+
+
+def sum_exactly(problem: Problem, run: Run, mechanism: IntegratedMechanism) -> MethodResult:
+    """The posterior of a mechanism, summed over all orders or all graphs."""
+    run.report("scoring all parent sets", 0, None)
+    tables = mechanism.scores.score_tables()
+    graphs, log_evidence = exact_graphs(tables, problem.prior, run.graph_weights)
+    return mechanism.result(
+        problem,
+        graphs,
+        Status.EXACT,
+        (SCREENED if mechanism.screened else ACCOUNTED,),
+        log_evidence=log_evidence,
+        changes=mechanism_changes(mechanism.scores, graphs, run.seed),
+    )

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from svidag.data import Dataset, Finding
+from svidag.data import Dataset, DataWarning, Finding
 from svidag.data.environments import split_environments
 from svidag.data.imputation import complete_rows
 from svidag.data.resampling import split_groups
@@ -78,7 +78,7 @@ def fit(
         ``"discrete"`` (tables of probabilities, BDeu), and ``"mixed"`` (a regression for each kind)
         where only some columns are discrete.
     prior
-        Beliefs and hard knowledge; by default one expected parent per variable.
+        Beliefs and hard knowledge; by default 0.4 parents are expected for a variable.
     interventions
         Boolean frame or array [N, m] of entries set from outside, or the name of the column that
         names each row's target. Such an entry is no evidence about its own causes.
@@ -145,6 +145,8 @@ def fit(
 
     Warns
     -----
+    DataWarning
+        Of what the audit of the table found.
     FitWarning
         If the result cannot be relied on; the message says why.
 
@@ -195,6 +197,7 @@ def fit(
             notes=notes,
             environments=contexts,
         )
+        _warn_of_data(problem.findings[len(notes) :], standardise)
         _require_support(chosen, problem)
         identity = problem.fingerprint(
             method=chosen.name,
@@ -226,7 +229,7 @@ def fit(
                 if problem.scaling is not None:
                     raise
                 raise ValueError(_scales_differ(problem)) from error
-    _warn(posterior)
+    _warn_of_result(posterior)
     return posterior
 
 
@@ -361,7 +364,14 @@ def _require_rows(argument: str, labels: np.ndarray | None, data: Dataset) -> No
         )
 
 
-def _warn(posterior: Posterior) -> None:
+def _warn_of_data(findings: tuple[Finding, ...], standardise: bool) -> None:
+    """Warn of what the audit found; differences of scale are of no concern once they are gone."""
+    for finding in findings:
+        if not (standardise and finding.kind == "varsortability"):
+            warnings.warn(finding.message, DataWarning, stacklevel=3)
+
+
+def _warn_of_result(posterior: Posterior) -> None:
     assert posterior.diagnostics is not None
     for reason in posterior.diagnostics.reasons:
         if reason.level is Level.NOT:

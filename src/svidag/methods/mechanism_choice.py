@@ -13,6 +13,7 @@ those that BGe or a small network chooses, whichever gives more to the mechanism
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,15 +24,19 @@ from svidag.mechanisms.discrete import DiscreteTables
 from svidag.mechanisms.environments import EnvironmentScores
 from svidag.mechanisms.flexible import FlexibleMechanism
 from svidag.mechanisms.flexible_screen import ScreenedFlexible
-from svidag.mechanisms.integrated import IntegratedScores
+from svidag.mechanisms.integrated import IntegratedScores, parameter_distribution
 from svidag.mechanisms.local import FamilyScores
 from svidag.mechanisms.mixed import MixedMechanism
 from svidag.mechanisms.mixed_screen import ScreenedMixed
 from svidag.mechanisms.order_averaged import OrderAveraged
 from svidag.mechanisms.wide import WideNetwork
+from svidag.methods.base import MethodResult
 from svidag.methods.mechanism_building import MechanismBuilder
+from svidag.posterior import GraphDistribution
+from svidag.posterior.diagnostics import Details, Reason
 from svidag.prior import EdgePrior
 from svidag.problem import Problem
+from svidag.run.status import Status
 from svidag.scores import forward_selection
 
 MOST_PARENTS = 8
@@ -57,7 +62,7 @@ class Choice:
 
 
 @dataclass(frozen=True, eq=False)
-class Integrated:
+class IntegratedMechanism:
     """A mechanism with its parameters integrated out.
 
     Attributes
@@ -89,6 +94,31 @@ class Integrated:
         scores = self.scores.base if isinstance(self.scores, EnvironmentScores) else self.scores
         return isinstance(scores, ScreenedFlexible | ScreenedMixed)
 
+    def result(
+        self,
+        problem: Problem,
+        graphs: GraphDistribution,
+        status: Status,
+        reasons: tuple[Reason, ...],
+        details: Details | None = None,
+        *,
+        log_evidence: float | None = None,
+        changes: Mapping[str, tuple[float, ...]] | None = None,
+    ) -> MethodResult:
+        """The result of a fit with this mechanism, whose parameters can be drawn again."""
+        return MethodResult(
+            graphs,
+            parameter_distribution(self.scores, problem.scaling),
+            self.name,
+            status,
+            reasons,
+            details,
+            self.margin,
+            log_evidence,
+            changes,
+            self.runner_up,
+        )
+
 
 def integrate(
     problem: Problem,
@@ -101,7 +131,7 @@ def integrate(
     coarsen: float | None = None,
     with_flexible: bool = False,
     screened: bool = True,
-) -> Integrated:
+) -> IntegratedMechanism:
     """Build the mechanism of this name, or for ``"auto"`` the one that the evidence prefers.
 
     The choice is between linear mechanisms and networks and, `with_flexible`, flexible ones;
@@ -122,7 +152,7 @@ def integrate(
         choice = Choice(**notes["choice"])
         mechanism, margin, runner_up = choice.mechanism, choice.margin, choice.runner_up
     scores, sketch = _build(build, mechanism, units, sketch_units, screened)
-    return Integrated(mechanism, scores, sketch, margin, weight, runner_up)
+    return IntegratedMechanism(mechanism, scores, sketch, margin, weight, runner_up)
 
 
 def _build(

@@ -36,17 +36,6 @@ LARGE = 4_000_000
 KEPT_DRAWS = 1000
 """Graphs kept from such a fit; its edge probabilities are kept as they are."""
 
-SEVERITY = (
-    Status.EXACT,
-    Status.CONVERGED,
-    Status.COMPLETED,
-    Status.INCOMPLETE,
-    Status.BUDGET,
-    Status.TIME,
-    Status.DIVERGED,
-)
-"""How fits end, best first; a mixture ends as its worst fit."""
-
 
 @dataclass(frozen=True, eq=False)
 class FitBatch:
@@ -225,12 +214,12 @@ def mix(
         largest_spread=float(spread.max()),
         spread=spread,
     )
-    status = max((fact.status for fact in facts), key=SEVERITY.index)
+    worst = max((fact.status for fact in facts), key=list(Status).index)
     cut = len(found) < wanted
     diagnostics = Diagnostics(
         method=batch.method.name,
         mechanism=names.pop() if len(names) == 1 else "mixture",
-        status=Status.TIME if cut else status,
+        status=Status.TIME if cut else worst,
         seconds=seconds,
         reasons=tuple(_reasons(facts, details, wanted, because, note)),
         settings=batch.method.identity(),

@@ -16,20 +16,18 @@ from typing import Any, ClassVar
 import numpy as np
 
 from svidag.data import Kind
-from svidag.exact.orders import ExactOrders, parent_weights
 from svidag.mechanisms.discrete import DiscreteTables
 from svidag.mechanisms.environments import EnvironmentScores
-from svidag.mechanisms.integrated import IntegratedScores, parameter_distribution
+from svidag.mechanisms.integrated import IntegratedScores
 from svidag.mechanisms.linear import LinearGaussian
 from svidag.mechanisms.wide import WideNetwork
 from svidag.methods.base import Method, MethodResult, Run, Support
 from svidag.methods.changes import mechanism_changes
-from svidag.methods.mechanism_choice import Integrated, integrate
+from svidag.methods.exact import sum_exactly
+from svidag.methods.mechanism_choice import integrate
 from svidag.methods.order_sampling import SamplingSettings, sample_orders
-from svidag.posterior.diagnostics import Level, Reason
 from svidag.problem import Problem
 from svidag.run.settings import setting
-from svidag.run.status import Status
 
 MAX_EXACT_LINEAR = 18
 """Variables up to which linear problems are summed over all orders: three seconds."""
@@ -49,17 +47,6 @@ MAX_FLEXIBLE_VARIABLES, MAX_FLEXIBLE_CELLS = 30, 60_000
 IN_A_MIXTURE = MappingProxyType({"chains": 2, "orders": 100, "rounds": 5, "fresh_searches": 1})
 """Settings of one fit among the 16 of a mixture, which save time: errors of single fits average
 out."""
-
-EXACT = Reason(
-    Level.TRUST,
-    "Computed exactly: every graph and every order is accounted for, nothing is sampled.",
-)
-
-SCREENED = Reason(
-    Level.TRUST,
-    "Every order is accounted for, nothing is sampled; possible parents that explain nothing in "
-    "simpler regressions were weighed by those regressions alone.",
-)
 
 
 @dataclass(frozen=True)
@@ -115,18 +102,15 @@ class OrderMCMC(SamplingSettings, Method):
             coarsen=run.coarsen,
             with_flexible=_flexible_is_affordable(problem),
         )
-        if self.exact and sums_exactly(mechanism.scores):
-            return _sum_orders(problem, run, mechanism)
+        if self.exact and can_be_summed(mechanism.scores):
+            return sum_exactly(problem, run, mechanism)
         found = sample_orders(problem, run, mechanism, self)
-        return MethodResult(
+        return mechanism.result(
+            problem,
             found.graphs,
-            parameter_distribution(mechanism.scores, problem.scaling),
-            mechanism.name,
             found.status,
             found.reasons,
             found.details,
-            mechanism.margin,
-            mechanism_runner_up=mechanism.runner_up,
             changes=mechanism_changes(mechanism.scores, found.graphs, run.seed),
         )
 
@@ -137,7 +121,7 @@ def _flexible_is_affordable(problem: Problem) -> bool:
     return m <= MAX_FLEXIBLE_VARIABLES and rows * m <= MAX_FLEXIBLE_CELLS
 
 
-def sums_exactly(model: IntegratedScores) -> bool:
+def can_be_summed(model: IntegratedScores) -> bool:
     """Whether a problem is small enough to be summed over all orders."""
     environments = len(model.shares) if isinstance(model, EnvironmentScores) else 0
     base = model.base if isinstance(model, EnvironmentScores) else model
@@ -150,20 +134,3 @@ def sums_exactly(model: IntegratedScores) -> bool:
         sets = 2.0 ** (model.m if environments else model.m - 1)
         return base.codes.size * sets <= MAX_EXACT_COUNTS
     return model.m + bool(environments) <= MAX_EXACT_FLEXIBLE
-
-
-def _sum_orders(problem: Problem, run: Run, mechanism: Integrated) -> MethodResult:
-    run.report("scoring all parent sets", 0, None)
-    weights = parent_weights(mechanism.scores.score_tables(), problem.prior)
-    graphs = ExactOrders.build(weights, problem.prior.required)
-    return MethodResult(
-        graphs,
-        parameter_distribution(mechanism.scores, problem.scaling),
-        mechanism.name,
-        Status.EXACT,
-        (SCREENED if mechanism.screened else EXACT,),
-        mechanism_margin=mechanism.margin,
-        mechanism_runner_up=mechanism.runner_up,
-        log_evidence=graphs.log_evidence,
-        changes=mechanism_changes(mechanism.scores, graphs, run.seed),
-    )

@@ -21,7 +21,7 @@ from svidag.mechanisms.linear import LinearGaussian
 from svidag.mechanisms.local import CachedScores, FamilyScores, LocalScores
 from svidag.methods.base import Run
 from svidag.methods.chain_diagnostics import chain_status, chain_values, judge_chains
-from svidag.methods.mechanism_choice import Integrated
+from svidag.methods.mechanism_choice import IntegratedMechanism
 from svidag.methods.search_diagnostics import MISSING_SHARE, SearchDiagnostics, judge_search
 from svidag.posterior.diagnostics import Reason
 from svidag.problem import Problem
@@ -188,7 +188,7 @@ class _Task:
 
     problem: Problem
     run: Run
-    mechanism: Integrated
+    mechanism: IntegratedMechanism
     schedule: Schedule
     growth: GrowthSettings
     search_power: float
@@ -198,7 +198,7 @@ class _Task:
 
 
 def sample_orders(
-    problem: Problem, run: Run, mechanism: Integrated, settings: SamplingSettings
+    problem: Problem, run: Run, mechanism: IntegratedMechanism, settings: SamplingSettings
 ) -> SamplingResult:
     """Search for parent sets and sample orders, again if a later search finds sets that matter."""
     schedule = _schedule(problem, settings)
@@ -229,7 +229,7 @@ def sample_orders(
     graphs = SampledOrders(tables.scores, orders, chains.edges.mean(axis=0))
     details = _diagnostics(tables, chains)
     status = _status(task, details, chains)
-    reasons = (*judge_chains(details, status), *judge_search(details))
+    reasons = (*judge_chains(details, status, budget="orders"), *judge_search(details))
     return SamplingResult(graphs, status, reasons, details)
 
 
@@ -264,7 +264,7 @@ def _schedule(problem: Problem, settings: ChainSettings) -> Schedule:
 
 
 def _growth(
-    problem: Problem, mechanism: Integrated, schedule: Schedule, settings: SearchSettings
+    problem: Problem, mechanism: IntegratedMechanism, schedule: Schedule, settings: SearchSettings
 ) -> GrowthSettings:
     rows, m = problem.data.values.shape
     growth = GrowthSettings(

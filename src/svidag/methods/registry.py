@@ -16,22 +16,22 @@ from svidag.methods.prodag import ProDAG
 from svidag.methods.svi_dag import SVIDAG, PublishedSVIDAG
 from svidag.run.settings import suggest
 
-METHODS: Mapping[str, Method] = MappingProxyType(
-    {
-        method.name: method
-        for method in (
-            OrderMCMC(),
-            SVIDAG(),
-            PublishedSVIDAG(),
-            Exact(),
-            DiBS(),
-            BayesDAG(),
-            DDS(),
-            ProDAG(),
-            BCDNets(),
-        )
-    }
-)
+_REGISTERED = {
+    method.name: method
+    for method in (
+        OrderMCMC(),
+        SVIDAG(),
+        PublishedSVIDAG(),
+        Exact(),
+        DiBS(),
+        BayesDAG(),
+        DDS(),
+        ProDAG(),
+        BCDNets(),
+    )
+}
+
+METHODS: Mapping[str, Method] = MappingProxyType(_REGISTERED)
 """Methods with their usual settings, the default first."""
 
 

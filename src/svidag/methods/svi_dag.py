@@ -13,10 +13,14 @@ from types import MappingProxyType
 from typing import Any, ClassVar
 
 from svidag.methods.base import Method, MethodResult, Run, Support
+from svidag.methods.mechanism_choice import integrate
 from svidag.methods.svi_dag_chains import fit_chains
 from svidag.methods.svi_dag_particles import fit_particles
 from svidag.problem import Problem
 from svidag.variational.settings import VariationalSettings, restated
+
+SKETCH_UNITS = 32
+"""Hidden units of the networks by which ``mechanism="auto"`` is decided, at most."""
 
 
 @dataclass(frozen=True)
@@ -48,9 +52,20 @@ class SVIDAG(VariationalSettings, Method):
             )
 
     def run(self, problem: Problem, run: Run) -> MethodResult:
-        """Fit by chains or by particles."""
-        route = fit_chains if self.orders == "moves" else fit_particles
-        return route(self, problem, run)
+        """Integrate the mechanism out unless it is a network, and fit by chains or by particles."""
+        if run.mechanism == "mlp":
+            return fit_particles(self, problem, run, None)
+        mechanism = integrate(
+            problem,
+            run.mechanism,
+            units=self.units,
+            sketch_units=min(SKETCH_UNITS, self.units),
+            seed=run.seed,
+            notes=run.checkpoint.notes,
+        )
+        if self.orders == "moves":
+            return fit_chains(self, problem, run, mechanism)
+        return fit_particles(self, problem, run, mechanism)
 
     def identity(self) -> dict[str, Any]:
         """The settings as far as they can be compared from one run to the next.

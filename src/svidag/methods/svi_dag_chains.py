@@ -6,13 +6,12 @@ import dataclasses
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
 
-from svidag.mechanisms.integrated import parameter_distribution
-from svidag.mechanisms.local import CachedScores, LocalScores
+from svidag.mechanisms.local import CachedScores, LocalScores, with_edge_changes
 from svidag.methods.base import MethodResult, Run
 from svidag.methods.chain_diagnostics import (
     ChainDiagnostics,
@@ -20,7 +19,7 @@ from svidag.methods.chain_diagnostics import (
     chain_values,
     judge_chains,
 )
-from svidag.methods.mechanism_choice import Integrated, integrate
+from svidag.methods.mechanism_choice import IntegratedMechanism
 from svidag.posterior.diagnostics import Level, Reason, diagnostic
 from svidag.problem import Problem
 from svidag.samplers.ladder import ladder
@@ -54,16 +53,17 @@ class GuideDiagnostics(ChainDiagnostics):
     )
 
 
-def fit_chains(settings: VariationalSettings, problem: Problem, run: Run) -> MethodResult:
+def fit_chains(
+    settings: VariationalSettings, problem: Problem, run: Run, mechanism: IntegratedMechanism
+) -> MethodResult:
     """Train a guide for each node, then move orders by unbiased estimates of their evidence."""
     from svidag.samplers.sampled_graphs import VisitedGraphs
     from svidag.variational.node_inference import NodeInference
 
-    mechanism = integrated(settings, problem, run)
     rows, m = problem.data.values.shape
     flattest, levels = ladder(rows, m, settings.flattest, settings.levels)
     settings = dataclasses.replace(settings, flattest=flattest, levels=levels)
-    scores = with_changes(mechanism.scores)
+    scores = with_edge_changes(mechanism.scores)
 
     found = NodeInference(scores, problem.prior, settings).run(
         run.seed,
@@ -76,33 +76,13 @@ def fit_chains(settings: VariationalSettings, problem: Problem, run: Run) -> Met
     details = _details(found, settings, scores)
     over = run.deadline.passed()
     status = chain_status(settings.enough, sampling.edges, sampling.log_evidence, time_is_over=over)
-    return MethodResult(
-        VisitedGraphs(sampling.graphs.reshape(-1, m, m), found.edge_probabilities),
-        parameter_distribution(mechanism.scores, problem.scaling),
-        mechanism.name,
-        status,
-        (*judge_chains(details, status), *_judge_guide(details)),
-        details,
-        mechanism.margin,
-        mechanism_runner_up=mechanism.runner_up,
-    )
-
-
-def integrated(settings: VariationalSettings, problem: Problem, run: Run) -> Integrated:
-    """The mechanism that was asked for, or that the evidence prefers, integrated out."""
-    return integrate(
+    return mechanism.result(
         problem,
-        run.mechanism,
-        units=settings.units,
-        sketch_units=min(32, settings.units),
-        seed=run.seed,
-        notes=run.checkpoint.notes,
+        VisitedGraphs(sampling.graphs.reshape(-1, m, m), found.edge_probabilities),
+        status,
+        (*judge_chains(details, status, budget="rounds"), *_judge_guide(details)),
+        details,
     )
-
-
-def with_changes(scores: Any) -> LocalScores:
-    """Evidences with their changes by one edge, in closed form or from a cache."""
-    return scores if isinstance(scores, LocalScores) else CachedScores(scores)
 
 
 def _details(

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from svidag.mechanisms.integrated import parameter_distribution
+from svidag.mechanisms.local import with_edge_changes
 from svidag.methods.base import MethodResult, Run
 from svidag.methods.gradient_diagnostics import (
     GradientDiagnostics,
@@ -16,7 +16,7 @@ from svidag.methods.gradient_diagnostics import (
     judge_rejected,
 )
 from svidag.methods.gradient_runs import run_steps
-from svidag.methods.svi_dag_chains import integrated, with_changes
+from svidag.methods.mechanism_choice import IntegratedMechanism
 from svidag.posterior.diagnostics import Reason
 from svidag.problem import Problem
 from svidag.run.convergence import Plateau
@@ -29,61 +29,37 @@ SHOWN = {"bound": "ELBO", "edges": "edges"}
 """Diagnostics of a step that progress shows, and what it calls them."""
 
 
-def fit_particles(settings: VariationalSettings, problem: Problem, run: Run) -> MethodResult:
-    """Run Algorithm 1 and take its guide for the posterior."""
-    from svidag.variational.particle_posterior import GuideGraphs
-
-    route = _networks if run.mechanism == "mlp" else _integrated
-    algorithm, inner, finish = route(settings, problem, run)
-
-    schedule = _schedule(settings)
-    outcome = run_steps(algorithm, schedule, run, "following the bound", SHOWN)
-    networks = inner.complete(outcome.state.networks)
-    details = GradientDiagnostics(**GradientDiagnostics.of(outcome))
-    return MethodResult(
-        GuideGraphs(networks, outcome.state.orders, inner.prior),
-        status=outcome.status,
-        reasons=tuple(_judge(details)),
-        details=details,
-        **finish(networks),
-    )
-
-
-def _networks(settings: VariationalSettings, problem: Problem, run: Run) -> tuple[Any, Any, Any]:
-    """The algorithm with Bayesian networks, and what these add to the result."""
-    from svidag.variational.particle_algorithm import ParticleAlgorithm
-    from svidag.variational.particle_bound import Rows
-    from svidag.variational.particle_posterior import NetworkParameters
-
-    algorithm = ParticleAlgorithm.build(
-        Rows.of(problem.data), problem.prior.to_jax(), settings, run.seed
-    )
-
-    def finish(networks: Any) -> dict[str, Any]:
-        return {"parameters": NetworkParameters(networks, problem.scaling), "mechanism": "mlp"}
-
-    return algorithm, algorithm, finish
-
-
-def _integrated(settings: VariationalSettings, problem: Problem, run: Run) -> tuple[Any, Any, Any]:
-    """The algorithm with an integrated mechanism, and what that adds to the result."""
+def fit_particles(
+    settings: VariationalSettings,
+    problem: Problem,
+    run: Run,
+    mechanism: IntegratedMechanism | None,
+) -> MethodResult:
+    """Run Algorithm 1 and take its guide for the posterior; without a mechanism it trains one."""
     from svidag.variational.particle_algorithm import IntegratedParticles, ParticleAlgorithm
     from svidag.variational.particle_bound import Rows
+    from svidag.variational.particle_posterior import GuideGraphs, NetworkParameters
 
-    mechanism = integrated(settings, problem, run)
-    inner = ParticleAlgorithm.build(
-        Rows.of(problem.data), problem.prior.to_jax(), settings, run.seed, integrated=True
+    particles = ParticleAlgorithm.build(
+        Rows.of(problem.data),
+        problem.prior.to_jax(),
+        settings,
+        run.seed,
+        integrated=mechanism is not None,
     )
+    algorithm = particles
+    if mechanism is not None:
+        algorithm = IntegratedParticles(particles, with_edge_changes(mechanism.scores))
 
-    def finish(networks: Any) -> dict[str, Any]:
-        return {
-            "parameters": parameter_distribution(mechanism.scores, problem.scaling),
-            "mechanism": mechanism.name,
-            "mechanism_margin": mechanism.margin,
-            "mechanism_runner_up": mechanism.runner_up,
-        }
-
-    return IntegratedParticles(inner, with_changes(mechanism.scores)), inner, finish
+    outcome = run_steps(algorithm, _schedule(settings), run, "following the bound", SHOWN)
+    networks = particles.complete(outcome.state.networks)
+    graphs = GuideGraphs(networks, outcome.state.orders, particles.prior)
+    details = GradientDiagnostics(**GradientDiagnostics.of(outcome))
+    reasons = tuple(_judge(details))
+    if mechanism is not None:
+        return mechanism.result(problem, graphs, outcome.status, reasons, details)
+    parameters = NetworkParameters(networks, problem.scaling)
+    return MethodResult(graphs, parameters, run.mechanism, outcome.status, reasons, details)
 
 
 def _schedule(settings: VariationalSettings) -> Schedule:

@@ -26,6 +26,8 @@ from jax.scipy.linalg import cho_solve
 from jax.scipy.special import logsumexp
 from jaxtyping import Array, Float
 
+from svidag.orders.mask import before
+
 SMALLEST_SCALE = 1e-6
 """Potentials whose root mean square is below this are not scaled up to one."""
 
@@ -39,7 +41,7 @@ def hard_mask(r: Float[Array, "*batch m"]) -> Float[Array, "*batch m m"]:
     >>> hard_mask(jnp.array([0.5, 2.0])).tolist()
     [[0.0, 0.0], [1.0, 0.0]]
     """
-    return (r[..., :, None] > r[..., None, :]).astype(r.dtype)
+    return before(r).astype(r.dtype)
 
 
 def straight_through(

@@ -31,9 +31,9 @@ is barely sure below one half."""
 LEAST: Mapping[str, float] = MappingProxyType({"margins": 0.0, "mechanism": 0.5, "resample": 0.25})
 """What a probe may change, and the share of sure arrows that it must contradict before it counts.
 
-A simpler mechanism cannot see bends, so that it loses or turns some arrows of any bent table; but
-where it contradicts most of them, the evidence for bends came from elsewhere: tails, batches,
-uneven noise. A resample repeats rows, which by itself turns an arrow now and then."""
+A simpler mechanism cannot see curvature, so that it loses or turns some arrows of any curved table;
+but where it contradicts most of them, the evidence for curvature came from elsewhere: tails,
+batches, uneven noise. A resample repeats rows, which by itself turns an arrow now and then."""
 
 
 def contradictions(

@@ -18,6 +18,7 @@ from jaxtyping import Bool, Float, Int, UInt8
 from scipy import special
 
 from svidag.graph.extension import draw_linear_extensions
+from svidag.orders.mask import before
 from svidag.run.streams import Stream, generator
 
 if TYPE_CHECKING:
@@ -250,8 +251,3 @@ class EdgePrior:
     def _blocks(self, n: int) -> Iterator[slice]:
         step = max(1, CELLS_AT_ONCE // self.alpha.size)
         return (slice(start, start + step) for start in range(0, n, step))
-
-
-def before(r: Any) -> Any:
-    """M(r)[i, j] = 1[r_i > r_j], in NumPy or JAX."""
-    return r[..., :, None] > r[..., None, :]

@@ -9,7 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from svidag.prior.edges import EdgePrior, before, logistic_beta_log_density
+from svidag.orders.mask import before
+from svidag.prior.edges import EdgePrior, logistic_beta_log_density
 
 
 class JaxEdgePrior(NamedTuple):
@@ -33,6 +34,11 @@ class JaxEdgePrior(NamedTuple):
     def free(self) -> Bool[Array, "m m"]:
         """Pairs whose B_ij hard knowledge leaves open."""
         return self.allowed & ~self.required
+
+    @property
+    def log_odds(self) -> Float[Array, "m m"]:
+        """log(α/β), of the Beta-Bernoulli marginal of every pair."""
+        return jnp.log(self.alpha) - jnp.log(self.beta)
 
     def graph(
         self, B: Float[Array, "*K m m"], mask: Float[Array, "*K m m"]

@@ -13,6 +13,7 @@ from itertools import groupby
 import numpy as np
 
 from svidag.data import Finding
+from svidag.methods.registry import METHODS
 from svidag.posterior import Posterior
 from svidag.posterior.diagnostics import Diagnostics, Level, Reason
 from svidag.report.misfit import misfit
@@ -164,14 +165,16 @@ def _data(posterior: Posterior) -> Iterator[Reason]:
         yield Reason(
             Level.CAREFUL,
             f"The relation of {_some(found.curved)} to their causes is not a straight line, and "
-            'the model takes it for one: try mechanism="flexible".',
+            "the model takes it for one"
+            + (': try mechanism="flexible".' if _has_flexible(posterior) else "."),
         )
 
 
 def _has_flexible(posterior: Posterior) -> bool:
     """Whether the method could have taken flexible mechanisms."""
     facts = posterior.diagnostics
-    return facts is not None and facts.method in ("order-mcmc", "exact")
+    method = None if facts is None else METHODS.get(facts.method)
+    return method is not None and "flexible" in method.support.mechanisms
 
 
 PLURAL = {

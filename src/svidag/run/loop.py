@@ -45,11 +45,13 @@ Trace = Mapping[str, np.ndarray]
 """Each metric of the steps, by its name."""
 
 GRID = 100  # steps between two checks of the stopping rule
-COMPILER = {  # without these a step takes 12 % longer and compiles for up to half as long again
+COMPILER = {
     "xla_backend_optimization_level": 1,
     "xla_llvm_disable_expensive_passes": True,
     "xla_disable_hlo_passes": "cse_barrier_expander",
 }
+"""Without these options a step takes 12 % longer, without the last alone 10 % by the clock and up
+to a third more to compile (`python benchmarks/kernels.py options passes`)."""
 REJECTIONS = "rejected"  # the metric that counts rejected steps in a row, where there is one
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -160,6 +162,10 @@ class Outcome(Generic[State]):
     steps: int
     compile_seconds: float
     run_seconds: float
+
+    def resume_state(self, algorithm: Algorithm[State]) -> ResumeState:
+        """What a later stage saves of this one."""
+        return _snapshot(algorithm, self.state, self.steps, self.trace)
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,8 @@ from typing import Any, TypeVar
 
 Same = TypeVar("Same", bound="Settings")
 
+NO_LIMITS: Mapping[str, Any] = types.MappingProxyType({})
+
 
 def setting(
     default: Any,
@@ -115,7 +117,7 @@ class Settings:
         """Every setting with its type, default and help."""
         hints = typing.get_type_hints(cls)
         return [
-            Field(f.name, _type_in_words(hints[f.name], f.metadata), f.default, f.metadata["help"])
+            Field(f.name, type_in_words(hints[f.name], f.metadata), f.default, f.metadata["help"])
             for f in dataclasses.fields(cls)
         ]
 
@@ -137,17 +139,24 @@ _WORDS = {int: "a whole number", float: "a number", str: "text", bool: "true or 
 
 
 def _check_type(name: str, value: Any, hint: Any) -> None:
-    if not _fits(value, hint):
-        raise ValueError(f"{name} must be {_type_in_words(hint, {})}; got {value!r}")
+    if not fits(value, hint):
+        raise ValueError(f"{name} must be {type_in_words(hint)}; got {value!r}")
 
 
-def _fits(value: Any, hint: Any) -> bool:
+def fits(value: Any, hint: Any) -> bool:
+    """Whether a value is what an annotation of plain types says.
+
+    Examples
+    --------
+    >>> fits(3, float | None), fits(True, int), fits((1, 2), tuple[int, ...])
+    (True, False, True)
+    """
     if hint is Any:
         return True
     if hint is None or hint is type(None):
         return value is None
     if _is_union(hint):
-        return any(_fits(value, option) for option in typing.get_args(hint))
+        return any(fits(value, option) for option in typing.get_args(hint))
     if typing.get_origin(hint) is tuple:
         return isinstance(value, tuple) and _tuple_fits(value, typing.get_args(hint))
     if typing.get_origin(hint) is not None or hint not in _WORDS:
@@ -160,8 +169,8 @@ def _fits(value: Any, hint: Any) -> bool:
 
 def _tuple_fits(value: tuple[Any, ...], inner: tuple[Any, ...]) -> bool:
     if len(inner) == 2 and inner[1] is Ellipsis:
-        return all(_fits(entry, inner[0]) for entry in value)
-    return len(value) == len(inner) and all(map(_fits, value, inner))
+        return all(fits(entry, inner[0]) for entry in value)
+    return len(value) == len(inner) and all(map(fits, value, inner))
 
 
 def _check_limits(name: str, value: Any, limits: Mapping[str, Any]) -> None:
@@ -184,13 +193,20 @@ def _check_range(name: str, value: Any, limits: Mapping[str, Any]) -> None:
         raise ValueError(f"{name} must be at most {most}; got {value!r}")
 
 
-def _type_in_words(hint: Any, limits: Mapping[str, Any]) -> str:
+def type_in_words(hint: Any, limits: Mapping[str, Any] = NO_LIMITS) -> str:
+    """An annotation as users read it.
+
+    Examples
+    --------
+    >>> type_in_words(int | None)
+    'a whole number or None'
+    """
     if limits.get("choices"):
         return " or ".join(map(repr, limits["choices"]))
     if hint is type(None):
         return "None"
     if _is_union(hint):
-        return " or ".join(_type_in_words(option, {}) for option in typing.get_args(hint))
+        return " or ".join(type_in_words(option) for option in typing.get_args(hint))
     if typing.get_origin(hint) is tuple:
         inner = {option for option in typing.get_args(hint) if option is not Ellipsis}
         whole = inner == {int}

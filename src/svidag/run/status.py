@@ -6,7 +6,7 @@ import enum
 
 
 class Status(enum.StrEnum):
-    """How a fit ended, the same for every method.
+    """How a fit ended, the same for every method; the best comes first.
 
     Examples
     --------
@@ -17,8 +17,8 @@ class Status(enum.StrEnum):
     EXACT = "exact"
     CONVERGED = "converged"
     COMPLETED = "completed"
-    BUDGET = "budget"
     INCOMPLETE = "incomplete"
+    BUDGET = "budget"
     TIME = "time"
     DIVERGED = "diverged"
 
@@ -32,8 +32,8 @@ _DESCRIPTIONS = {
     Status.EXACT: "everything was summed exactly",
     Status.CONVERGED: "the stopping rule was met",
     Status.COMPLETED: "all steps were taken",
-    Status.BUDGET: "the chains used up their budget before they agreed",
     Status.INCOMPLETE: "the chains agreed, but graphs that they did not consider may matter",
+    Status.BUDGET: "the chains used up their budget before they agreed",
     Status.TIME: "the time was over before the fit was complete",
     Status.DIVERGED: "too many steps in a row were not finite",
 }

@@ -31,6 +31,7 @@ class Stream(enum.StrEnum):
     EXPERIMENT_NOISE = "noise of simulated experiments"
     EXPERIMENT_PARAMETERS = "parameters behind simulated experiments"
     GRAPH_DRAWS = "graphs drawn from a posterior"
+    GUIDE_CHECKS = "estimates that check a guide when its fit is over"
     GUIDE_COVERING = "steps in which a guide learns parent sets that were found"
     GUIDE_DRAWS = "graphs drawn from a guide when its fit is over"
     GUIDE_ROUNDS = "estimated moves over orders"

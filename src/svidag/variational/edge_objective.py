@@ -24,38 +24,25 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from svidag.orders.relaxation import straight_through
 from svidag.prior.jax_edges import JaxEdgePrior
 from svidag.variational.node_guide import GuideNoise, NodeGuide, ParentDraws
+from svidag.variational.settings import VariationalSettings
 from svidag.variational.tight_bound import local_expectation, log_guide
 
-__all__ = ["BOUNDS", "EDGE_GRADIENTS", "EdgeObjective", "straight_through"]
-
-BOUNDS = ("tight", "published")
-EDGE_GRADIENTS = ("difference", "straight-through")
-TEMPERATURE = 0.3
-"""T of the relaxed edges, as published."""
+__all__ = ["EdgeObjective", "straight_through_bound"]
 
 
 class EdgeObjective(eqx.Module):
     """A bound and the way its gradient is taken, for one node.
 
-    Examples
-    --------
-    >>> EdgeObjective("loose", "difference")
-    Traceback (most recent call last):
-    ValueError: bound must be one of ['tight', 'published']; got 'loose'
+    `bound`, `gradient` and `temperature` are the settings `bound`, `edge_gradient` and
+    `temperature` (:mod:`svidag.variational.settings`).
     """
 
-    bound: str = eqx.field(static=True, default="tight")
-    gradient: str = eqx.field(static=True, default="difference")
-
-    def __check_init__(self) -> None:
-        for name, value, known in (
-            ("bound", self.bound, BOUNDS),
-            ("edge_gradient", self.gradient, EDGE_GRADIENTS),
-        ):
-            if value not in known:
-                raise ValueError(f"{name} must be one of {list(known)}; got {value!r}")
+    bound: str = eqx.field(static=True, default=VariationalSettings.bound)
+    gradient: str = eqx.field(static=True, default=VariationalSettings.edge_gradient)
+    temperature: float = eqx.field(static=True, default=VariationalSettings.temperature)
 
     def cost(
         self,
@@ -94,19 +81,20 @@ class EdgeObjective(eqx.Module):
         if self.bound == "tight":
             if self.gradient == "difference":
                 return local_expectation(drawn.logits, drawn.parents, slope, free)
-            return straight_through(drawn.logits, noise.edges, slope, free)
+            return straight_through_bound(drawn.logits, noise.edges, slope, free, self.temperature)
         soft = jax.nn.sigmoid(drawn.logits)
         if self.gradient == "straight-through":
-            soft = jax.nn.sigmoid((drawn.logits + noise.edges) / TEMPERATURE)
+            soft = jax.nn.sigmoid((drawn.logits + noise.edges) / self.temperature)
         gain = jnp.where(free[None, :], soft * jax.lax.stop_gradient(slope), 0.0).sum(axis=1)
         return (gain - self.cost(guide, noise, drawn, column, prior, node)).mean()
 
 
-def straight_through(
+def straight_through_bound(
     logits: Float[Array, "S m"],
     noise: Float[Array, "S m"],
     gain: Float[Array, "S m"],
     free: Bool[Array, " m"],
+    temperature: float,
 ) -> Float[Array, ""]:
     """The tight bound with hard edges in its value and relaxed ones in its derivative.
 
@@ -117,12 +105,12 @@ def straight_through(
     An edge that is far from changing has no slope, however much it would gain:
 
     >>> logit, noise, gain = (jnp.array([[x]]) for x in (-9.0, 0.0, 50.0))
-    >>> slope = jax.grad(straight_through)(logit, noise, gain, jnp.array([True]))
+    >>> slope = jax.grad(straight_through_bound)(logit, noise, gain, jnp.array([True]), 0.3)
     >>> float(abs(slope[0, 0])) < 1e-3
     True
     """
-    soft = jax.nn.sigmoid((logits + noise) / TEMPERATURE)
+    soft = jax.nn.sigmoid((logits + noise) / temperature)
     hard = (logits + noise > 0).astype(logits.dtype)
-    edges = jnp.where(free[None, :], hard + soft - jax.lax.stop_gradient(soft), 0.0)
+    edges = jnp.where(free[None, :], straight_through(hard, soft), 0.0)
     bound = (edges * jax.lax.stop_gradient(gain)).sum(axis=1) - log_guide(logits, edges, free)
     return bound.mean()

@@ -24,7 +24,7 @@ from svidag.mechanisms.local import LocalScores
 from svidag.prior import EdgePrior
 from svidag.run import loop, streams
 from svidag.run.chains import run_segments
-from svidag.run.streams import Stream, host_generator
+from svidag.run.streams import Stream, generator
 from svidag.variational.evidence_estimate import GuideEstimator
 from svidag.variational.guide_covering import GuideCovering
 from svidag.variational.kept_sets import KeptParentSets, KeptSetEstimator, UncorrectedEstimator
@@ -120,7 +120,7 @@ class SampledRounds:
 class NodeResumeState(NamedTuple):
     """What is needed to go on: burn-in, and the stages after it as far as these have begun."""
 
-    training: loop.ResumeState
+    training: loop.ResumeState | None
     sampling: SampledRounds | None
     covering: loop.ResumeState | None = None
 
@@ -216,47 +216,51 @@ class NodeInference:
             Is asked whether a share of the time is over: half of it is for training.
         """
         s = self.settings
-        key_run = streams.key(seed, Stream.GUIDE_ROUNDS)
+        training_state, rounds, covering_state = resume or NodeResumeState(None, None, None)
         training = NodeTraining(self.scores, self.prior, s)
-        burn_in, rounds, covered = (None, None, None) if resume is None else resume
-        over = covered is not None or rounds is not None  # training, if only for lack of time
+        # A stage that was over, if only for lack of time, is over.
         trained = loop.run(
             training,
             loop.Keys(streams.key(seed, Stream.GUIDE_START), streams.key(seed, Stream.GUIDE_STEPS)),
-            loop.Schedule(burn_in.step if burn_in is not None and over else s.iterations, chunk=1),
+            _schedule(s.iterations, training_state, over=bool(covering_state or rounds)),
             report=lambda done, trace: report("training the guide", done, s.iterations),
-            keep=lambda snapshot: keep(lambda: NodeResumeState(snapshot(), rounds, covered)),
-            resume=burn_in,
+            keep=lambda snapshot: keep(lambda: NodeResumeState(snapshot(), rounds, covering_state)),
+            resume=training_state,
             expired=lambda: expired(0.5),
         )
-        burned_in = partial(_snapshot, training, trained)
+        after_training = partial(trained.resume_state, training)
         kept = trained.state.collection.freeze()
         covering = GuideCovering(
             trained.state.guides.guides, trained.state.replicas, kept, self.prior, s
         )
-        spread = loop.run(
+        key = streams.key(seed, Stream.GUIDE_ROUNDS)
+        covered = loop.run(
             covering,
-            loop.Keys(key_run, streams.key(seed, Stream.GUIDE_COVERING)),
-            loop.Schedule(covered.step if covered and rounds else s.covering, chunk=1),
+            loop.Keys(key, streams.key(seed, Stream.GUIDE_COVERING)),
+            _schedule(s.covering, covering_state, over=rounds is not None),
             report=lambda done, trace: report("covering what was found", done, max(s.covering, 1)),
-            keep=lambda snapshot: keep(lambda: NodeResumeState(burned_in(), rounds, snapshot())),
-            resume=covered,
+            keep=lambda snapshot: keep(
+                lambda: NodeResumeState(after_training(), rounds, snapshot())
+            ),
+            resume=covering_state,
             expired=lambda: expired(0.6),
         )
-        spread_out = partial(_snapshot, covering, spread)
-        sampler = self._sampler(spread.state.guides.guides, kept)
+        after_covering = partial(covered.resume_state, covering)
+        sampler = self._sampler(covered.state.guides.guides, kept)
         sampling = run_segments(
-            rounds or self._initial_chains(sampler, key_run, spread.state.replicas),
-            lambda before: self._segment(sampler, before, key_run, report),
+            rounds or self._initial_chains(sampler, key, covered.state.replicas),
+            lambda before: self._segment(sampler, before, key, report),
             budget=self._rounds,
             rule=s.enough,
-            keep=lambda so_far: keep(lambda: NodeResumeState(burned_in(), so_far, spread_out())),
+            keep=lambda so_far: keep(
+                lambda: NodeResumeState(after_training(), so_far, after_covering())
+            ),
             expired=lambda: expired(1.0),
         )
         return InferenceResult(
             sampling,
-            self._estimate_spread(sampler, key_run, sampling.chains),
-            self._missing(sampler, key_run, sampling.chains),
+            self._estimate_spread(sampler, seed, sampling.chains),
+            self._missing(sampler, seed, sampling.chains),
             trained.trace["bound"],
             kept.count,
         )
@@ -305,16 +309,16 @@ class NodeInference:
         )
 
     def _estimate_spread(
-        self, sampler: PseudoMarginal, key: jax.Array, chains: EstimatedChains
+        self, sampler: PseudoMarginal, seed: int, chains: EstimatedChains
     ) -> float:
-        keys = (jax.random.fold_in(key, self._rounds + 1 + t) for t in range(REPEATS))
+        keys = (streams.key(seed, Stream.GUIDE_CHECKS, t) for t in range(REPEATS))
         again = [sampler.start(key, chains.replicas).log_evidence.sum(axis=1) for key in keys]
         return float(np.sqrt(np.var(again, axis=0, ddof=1).mean()))
 
-    def _missing(self, sampler: PseudoMarginal, key: jax.Array, chains: EstimatedChains) -> float:
+    def _missing(self, sampler: PseudoMarginal, seed: int, chains: EstimatedChains) -> float:
         orders = np.repeat(chains.orders, REPEATS, axis=0)
-        near = nearby_orders(orders, self.prior, host_generator(key))
-        there = sampler.start(jax.random.fold_in(key, self._rounds), near[:, None])
+        near = nearby_orders(orders, self.prior, generator(seed, Stream.GUIDE_CHECKS))
+        there = sampler.start(streams.key(seed, Stream.GUIDE_CHECKS, REPEATS), near[:, None])
         present = np.repeat(chains.log_evidence.sum(axis=1), REPEATS)
         relevant = there.log_evidence.sum(axis=1) > present - RELEVANT
         gap = (there.log_evidence - there.log_known).max(axis=1)
@@ -331,5 +335,6 @@ class NodeInference:
         )
 
 
-def _snapshot(algorithm: loop.Algorithm, outcome: loop.Outcome) -> loop.ResumeState:
-    return loop.ResumeState(outcome.steps, outcome.trace, algorithm.save(outcome.state))
+def _schedule(steps: int, saved: loop.ResumeState | None, *, over: bool) -> loop.Schedule:
+    """All steps of a stage, or those that were taken if it is over."""
+    return loop.Schedule(saved.step if saved is not None and over else steps, chunk=1)

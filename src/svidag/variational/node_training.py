@@ -71,7 +71,7 @@ class NodeTraining(HostAlgorithm[TrainingState]):
             prior,
             draws=s.draws,
             optimiser=optax.adam(rate),
-            objective=EdgeObjective(s.bound, s.edge_gradient),
+            objective=EdgeObjective(s.bound, s.edge_gradient, float(s.temperature)),
         )
 
     def init(self, key: jax.Array) -> TrainingState:

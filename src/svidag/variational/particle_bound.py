@@ -244,10 +244,6 @@ def _open_pairs(prior, r):
     return prior.free[None] & (hard_mask(r) > 0)
 
 
-def _log_odds(prior):
-    return jnp.log(prior.alpha) - jnp.log(prior.beta)
-
-
 def _tight_terms(prior, r, drawn, estimation):
     """log p(B) and −log q̂(B | r); with straight-through slopes, differentiable in B."""
     open_pairs = _open_pairs(prior, r)
@@ -255,7 +251,7 @@ def _tight_terms(prior, r, drawn, estimation):
     gamma = jax.lax.stop_gradient(drawn.gamma)
     if estimation.edge_gradient == "straight-through":
         edges, gamma = straight_through(drawn.hard, drawn.soft), drawn.gamma
-    odds = _log_odds(prior)[None]
+    odds = prior.log_odds[None]
     log_prior = jnp.where(open_pairs, edges * odds - jax.nn.softplus(odds), 0.0).sum(axis=(1, 2))
     log_q = _over_draws(log_guide, estimation.draws, gamma, edges, open_pairs)
     return log_prior, -log_q.reshape(-1)
@@ -272,7 +268,7 @@ def _slope(prior, r, masks, drawn, relaxed, effects, estimation):
         by_order = jnp.einsum("kij,kij->k", prior.graph(fixed, masks), effects)
         edges = prior.graph(share, hard_mask(r))
         return jnp.einsum("kij,kij->k", edges, effects) + by_order
-    odds = _log_odds(prior)[None]
+    odds = prior.log_odds[None]
     divergence = fixed * (jax.lax.stop_gradient(drawn.gamma) - odds)
     divergence += jax.nn.log_sigmoid(-jax.lax.stop_gradient(drawn.gamma)) + jax.nn.softplus(odds)
     gain = jnp.where(prior.required[None], effects, fixed * effects - divergence)

@@ -19,6 +19,7 @@ from svidag.data import Scaling
 from svidag.kernels import noise
 from svidag.mechanisms.equations import ParameterDistribution
 from svidag.mechanisms.mlp import MLPMechanism
+from svidag.orders.mask import before
 from svidag.orders.relaxation import hard_mask
 from svidag.posterior import GraphDistribution
 from svidag.prior.jax_edges import JaxEdgePrior
@@ -70,7 +71,7 @@ class GuideGraphs(GraphDistribution):
         orders = np.empty((0, len(mean)), np.float32)
         for _ in range(ORDER_TRIES):
             more = mean + spread * rng.standard_normal((CHUNK, len(mean)), np.float32)
-            possible = (~required | (more[:, :, None] > more[:, None, :])).all(axis=(1, 2))
+            possible = (~required | before(more)).all(axis=(1, 2))
             orders = np.concatenate([orders, more[possible]])[:CHUNK]
             if len(orders) == CHUNK:
                 return orders

@@ -70,6 +70,7 @@ class VariationalSettings(Settings):
     )
     particles: int = setting(8, "Orders in each step, K_part.", least=1)
     draws: int = setting(4, "Draws from the guide for each of them, S_MC.", least=1)
+    temperature: float = setting(0.3, "Temperature T of relaxed edges.", above=0)
     start: float | None = setting(None, "Logits at which edges start; None takes the prior's.")
     blocks: int = setting(2, "Blocks of a flow.", least=1)
     bins: int = setting(8, "Bins of its splines.", least=1)
@@ -127,7 +128,6 @@ class VariationalSettings(Settings):
         least=0,
     )
 
-    temperature: float = setting(0.3, "Particles: temperature T of the relaxed edges.", above=0)
     tau: float = setting(0.1, "Particles: temperature τ of the relaxed order at the end.", above=0)
     tau_initial: float = setting(
         20.0, "Particles: the same at the start; it falls linearly.", above=0
