@@ -53,12 +53,12 @@ def tables(m: int, edges: int) -> tuple[Any, Any, Schedule, np.ndarray]:
     return tuple(found)
 
 
-def _sweep_both(kind: int, every: int, replicas: Any, tables: Any, powers: Any,
-                uniforms: np.ndarray, swaps: np.ndarray, *counts: Any) -> None:  # fmt: skip
+def _sweep_both(kind: int, replicas: Any, tables: Any, powers: Any, uniforms: np.ndarray,
+                swaps: np.ndarray, *counts: Any) -> None:  # fmt: skip
     """Relocations in the first half of the sweeps, swaps of neighbours in the second."""
     half = len(uniforms) // 2
     for move, part in ((relocate.RELOCATION, slice(half)), (relocate.SWAP, slice(half, None))):
-        SWEEP(move, every, replicas, tables, powers, uniforms[part], swaps[part], *counts)
+        SWEEP(move, replicas, tables, powers, uniforms[part], swaps[part], *counts)
 
 
 def measure(problem: tuple, moves: str, starts: np.ndarray | None, seed: int) -> list[float]:

@@ -41,7 +41,7 @@ ADAPTATIONS = 3  # times that powers are spaced anew in burn-in
 
 @dataclass(frozen=True)
 class Schedule:
-    """How the chains move and for how long. A sweep is m moves at the last level of the ladder.
+    """How the chains move and for how long. A sweep is m moves at each level of the ladder.
 
     Attributes
     ----------
@@ -67,8 +67,6 @@ class Schedule:
         The power of p(D | order) that is the target: 1 for the posterior.
     resize
         Whether burn-in also chooses the number of levels; `levels` is then that at its start.
-    every
-        The other levels make one move where the last makes so many.
     """
 
     chains: int = 4
@@ -82,10 +80,9 @@ class Schedule:
     moves: str = "relocation"
     power: float = 1.0
     resize: bool = False
-    every: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("chains", "levels", "orders", "check_every", "thin", "every"):
+        for name in ("chains", "levels", "orders", "check_every", "thin"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1; got {getattr(self, name)}")
         if not 0 < self.flattest <= 1:
@@ -277,8 +274,7 @@ class _ChainRunner:
     ) -> None:
         self._tables, self._schedule, self._report = tables, schedule, report
         self._seed, self._parts, self._pool = seed, parts, pool
-        moves = MOVES.index(schedule.moves)
-        self._shared = Shared(_ChainTables(tables, schedule.thin, moves, schedule.every))
+        self._shared = Shared(_ChainTables(tables, schedule.thin, MOVES.index(schedule.moves)))
         self._done = 0
 
     def burn_in(self, prior: EdgePrior, starts: Int[np.ndarray, "chains m"] | None) -> OrderChains:
@@ -384,8 +380,8 @@ class _ChainTables:
     Threads would otherwise write to the same arrays. What the cache holds changes no result.
     """
 
-    def __init__(self, tables: ScoreTables, thin: int, moves: int, every: int) -> None:
-        self.tables, self.thin, self.moves, self.every = tables, thin, moves, every
+    def __init__(self, tables: ScoreTables, thin: int, moves: int) -> None:
+        self.tables, self.thin, self.moves = tables, thin, moves
         self._free: list[CompiledTables] = []
 
     def __getstate__(self) -> dict[str, Any]:
@@ -473,7 +469,6 @@ def _move_on(shared: _ChainTables, before: _Segment, alive: Callable[..., None])
             swaps = now.rng.random((shared.thin, EXCHANGES, levels))
             relocate.sweep(
                 shared.moves,
-                shared.every,
                 now.replicas,
                 compiled,
                 now.powers,

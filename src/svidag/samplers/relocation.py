@@ -254,10 +254,8 @@ def exchange(v, orders, places, masks, present, energy):
 
 @no_type_check
 @_compiled
-def sweep(moves, every, orders, tables, powers, uniforms, swaps, edges, moved, exchanged, prepared):
-    """Sweeps of m moves at the last level of a ladder, with exchanges between levels.
-
-    The others make one move where the last makes `every`.
+def sweep(moves, orders, tables, powers, uniforms, swaps, edges, moved, exchanged, prepared):
+    """Sweeps of m moves at each level of a ladder, with exchanges between them.
 
     `uniforms` [sweeps, levels, m, 2] chooses the node and its new place, `swaps` [sweeps,
     exchanges, levels] decides exchanges. The conditional edge probabilities at the last level after
@@ -280,8 +278,7 @@ def sweep(moves, every, orders, tables, powers, uniforms, swaps, edges, moved, e
         for turn in range(tries):
             for v in range(active):
                 order, place, mask, now = orders[v], places[v], masks[v], present[v]
-                step = 1 if v == levels - 1 else every
-                for u in range(turn * m // tries, (turn + 1) * m // tries, step):
+                for u in range(turn * m // tries, (turn + 1) * m // tries):
                     i, first, end = pick(moves, order, uniforms[s, v, u, 0])
                     count = rank_related(i, order, place, relations, every, at)
                     found, spots = every[:count], at[:count]
