@@ -114,6 +114,20 @@ def test_exact_collinearity_names_the_columns_involved(offset):
     }
 
 
+def test_levels_may_add_up_but_not_copy_each_other():
+    """Either of two diseases that nobody has together: a table of probabilities has no trouble."""
+    rng = np.random.default_rng(0)
+    which = rng.integers(0, 3, 90)
+    frame = pd.DataFrame({"a": which == 1, "b": which == 2, "c": rng.random(90) < 0.5}, dtype=int)
+    assert warned(frame.assign(either=frame["a"] + frame["b"])) == {}
+    assert set(errors(frame.assign(not_a=1 - frame["a"]))) == {("collinear", ("not_a", "a"))}
+    measured = frame.assign(x=rng.normal(size=90)).assign(y=lambda f: f["a"] + 2 * f["x"])
+    assert set(errors(measured)) == {("collinear", ("y", "a", "x"))}
+    assert ("collinear", ("either", "a", "b")) in errors(
+        frame.assign(either=frame["a"] + frame["b"]), kinds="continuous"
+    )
+
+
 def test_two_separate_relations_are_told_apart():
     x = noise(100, 6)
     x[:, 2] = x[:, 0] + x[:, 1]

@@ -210,6 +210,10 @@ def test_decimal_commas_are_recognised(write):
         Dataset.from_any(write('a,b\n"1,5",2\n"2,5",3\n'))
     with pytest.raises(ValueError, match=r"'one' in row 0 .*convert, encode or drop"):
         Dataset.from_any(write("a,b\none,2\ntwo,3\n"))
+    digits = pd.DataFrame({"a": ["1", "2"] * 5, "b": range(10)})
+    with pytest.raises(ValueError, match=r"'1' in row 0 .*pandas.to_numeric.*'categorical'"):
+        Dataset.from_any(digits)
+    assert Dataset.from_any(digits, kinds={"a": "categorical"}).discrete[0]
 
 
 def test_a_ragged_file_gets_no_wrong_advice(write):

@@ -118,6 +118,23 @@ def test_the_suggested_command_works(tmp_path):
     assert "can be fitted" in again.output
 
 
+def test_the_suggested_knowledge_can_be_pasted(tmp_path):
+    table = numbers().rename(columns={"a": "age"})
+    table.to_csv(tmp_path / "table.csv", index=False)
+    told = CliRunner().invoke(app, ["check", str(tmp_path / "table.csv")], env={"COLUMNS": "80"})
+    assert "To do all of this" not in told.output  # there is nothing else to do
+    lines = told.output.splitlines()
+    (echo,) = [line for line in lines if line.startswith("  echo ")]
+    _, content, _, file = shlex.split(echo)
+    (tmp_path / file).write_text(content)
+    (fit,) = [line for line in lines if line.startswith("  svidag fit ")]
+    words = shlex.split(fit)
+    assert words[-2:] == ["--knowledge", file]
+    checked = ["check", words[2], "--knowledge", str(tmp_path / file)]
+    again = CliRunner().invoke(app, checked)
+    assert again.exit_code == 0, again.output
+
+
 def test_a_column_of_lists_is_advised_against_in_words(tmp_path):
     table = numbers(20).assign(parts=[[1], [2, 3]] * 10)
     (advice,) = [found for found in survey(table) if found.columns == ("parts",)]

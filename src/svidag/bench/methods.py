@@ -24,6 +24,12 @@ DEFAULT = "order-mcmc"
 SUPPLIED = ("method", "seed", "workers")
 """Arguments of `svidag.fit` that are no options: the study or its runner gives them."""
 
+BY_ROW = ("environments", "groups")
+"""Arguments of `svidag.fit` that take a label for each row; a study names which of a data set's."""
+
+LABELS = ("batches", "groups", "conditions")
+"""Labels of rows that a data set may have."""
+
 
 def method(name: str) -> Callable[..., Posterior]:
     """The method of this name.
@@ -51,14 +57,26 @@ def check_options(name: str, options: Mapping[str, Any]) -> None:
     if ":" in name:
         inspect.signature(method(name)).bind(None, prior=None, seed=0, **options)
     else:
-        arguments, settings = _split(options)
+        arguments, settings = _split({k: v for k, v in options.items() if k not in BY_ROW})
         check(method=find_method(name).with_values(settings), **arguments)
+        for argument in BY_ROW:
+            _check_labels(argument, options.get(argument))
 
 
 def by_fit(
-    example: Example, *, method: Method, prior: Prior, seed: int, **options: Any
+    example: Example,
+    *,
+    method: Method,
+    prior: Prior,
+    seed: int,
+    environments: str | None = None,
+    groups: str | None = None,
+    **options: Any,
 ) -> Posterior:
-    """`svidag.fit` with these arguments and settings."""
+    """`svidag.fit` with these arguments and settings.
+
+    `environments` and `groups` say what the labels of a data set are to the fit.
+    """
     from svidag.methods import fit
 
     arguments, settings = _split(options)
@@ -67,10 +85,27 @@ def by_fit(
         method=method.with_values(settings),
         prior=prior,
         interventions=example.interventions,
+        environments=_labels(example, environments),
+        groups=_labels(example, groups),
         seed=seed,
         progress=False,
         **arguments,
     )
+
+
+def _labels(example: Example, name: str | None) -> Any:
+    """The labels of this name, or nothing where none were asked for."""
+    if name is None:
+        return None
+    found = getattr(example, name)
+    if found is None:
+        raise ValueError(f"the data set has no {name}: {example.description}")
+    return found
+
+
+def _check_labels(argument: str, name: Any) -> None:
+    if name is not None and name not in LABELS:
+        raise ValueError(f"{argument} must be one of {', '.join(LABELS)}; got {name!r}")
 
 
 def _split(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

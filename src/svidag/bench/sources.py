@@ -11,6 +11,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from svidag import datasets
+from svidag.bench.mixed_tables import lose_cells, mixed
 from svidag.bench.prior_predictive import prior_predictive
 from svidag.data import Dataset
 from svidag.datasets import Example
@@ -37,12 +38,14 @@ def synthetic(
     measurement_error: float = 0.0,
     distortion: str | None = None,
     rows: int | None = None,
+    missing: float = 0.0,
+    lost: str = "random",
     seed: int,
     replicate: int,
 ) -> Example:
     """Random equations on a random DAG; only the first `rows` of the n rows, if given.
 
-    The options are those of `svidag.datasets.synthetic`.
+    `missing` and `lost` are those of `lose_cells`, the others of `svidag.datasets.synthetic`.
     """
     example = datasets.synthetic(
         m,
@@ -63,7 +66,7 @@ def synthetic(
         measurement_error=measurement_error,
         distortion=distortion,
     )
-    return _first(example, rows)
+    return lose_cells(_first(example, rows), missing, lost, seed)
 
 
 def two_node(
@@ -96,6 +99,7 @@ def sachs(
     """
     example = datasets.sachs(rows, truth)
     data, interventions = example.data, example.interventions if targets else None
+    conditions = example.conditions
     if folds is not None:
         if rows != "pooled":
             raise ValueError(f"folds need rows='pooled'; got rows={rows!r}")
@@ -107,9 +111,10 @@ def sachs(
         data = data.iloc[kept].reset_index(drop=True)
         if interventions is not None:
             interventions = interventions.iloc[kept].reset_index(drop=True)
+        conditions = None if conditions is None else conditions.iloc[kept].reset_index(drop=True)
     if transform is not None:
         data = Dataset.from_any(data, transforms=transform).to_frame()
-    return replace(example, data=data, interventions=interventions, conditions=None)
+    return replace(example, data=data, interventions=interventions, conditions=conditions)
 
 
 def _first(example: Example, rows: int | None) -> Example:
@@ -128,6 +133,7 @@ def _first(example: Example, rows: int | None) -> Example:
 SOURCES: Mapping[str, Source] = MappingProxyType(
     {
         "synthetic": synthetic,
+        "mixed": mixed,
         "two-node": two_node,
         "sachs": sachs,
         "prior-predictive": prior_predictive,

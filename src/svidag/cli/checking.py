@@ -31,7 +31,8 @@ def check_table(request: Request) -> None:
     write_line(f"{len(frame)} rows, {variables.shape[1]} columns: {listed}")
     if found:
         output().print(advice_table(found))
-        write_line(f"To do all of this: {_command(request, found)}")
+        for line in _commands(request, found):
+            write_line(line)
     table = request.dataset()
     for line in _kind_lines(table):
         write_line(line)
@@ -79,7 +80,21 @@ def _kind_lines(table: Dataset) -> list[str]:
     if lines:
         others = table.m - len(lines)
         lines = ["Kinds of columns (--kind COLUMN=KIND says otherwise):", *lines]
-        lines += [f"  {others} other columns are continuous"] if others else []
+        words = "other column is" if others == 1 else "other columns are"
+        lines += [f"  {others} {words} continuous"] if others else []
+    return lines
+
+
+def _commands(request: Request, found: list[Advice]) -> list[str]:
+    """What can be pasted: a fit that follows all advice, and a file with what is likely known."""
+    fit, lines = _command(request, found), []
+    if any(advice.option and not advice.option.startswith("--knowledge") for advice in found):
+        lines.append(f"To do all of this: {fit}")
+    for advice in found:
+        if advice.option.startswith("--knowledge") and request.knowledge is None:
+            content = shlex.quote(advice.advice.partition("knowledge.yaml: ")[2])
+            lines.append(f"If nothing causes {listing(advice.columns)}:")
+            lines += [f"  echo {content} > knowledge.yaml", f"  {fit} {advice.option}"]
     return lines
 
 

@@ -77,7 +77,7 @@ def audit(
     """Return the warnings; raise `AuditError` if there are errors.
 
     Warnings about distribution and scale are of continuous columns only; codes of categories have
-    no linear relations.
+    no linear relations, and those among three or more discrete columns prevent no fit.
     """
     values = np.asfortranarray(values)  # every check but one reads whole columns
     kinds = kinds or [Kind.CONTINUOUS] * len(names)
@@ -122,8 +122,21 @@ def _errors(
         kept = [j for j, name in enumerate(names) if name not in reported]
         kept_names = [names[j] for j in kept]
         columns = values if len(kept) == len(names) else values[:, kept]
-        found += check(kept_names, columns, intervened[:, kept])
+        results = check(kept_names, columns, intervened[:, kept])
+        found += (one for one in results if not _among_levels(one, names, kinds))
     return tuple(found)
+
+
+def _among_levels(finding: Finding, names: Sequence[str], kinds: Sequence[Kind]) -> bool:
+    """Whether this is a linear relation of discrete columns alone that is not mere recoding.
+
+    "Either of two diseases" is the sum of both where nobody has two. Such columns have tables of
+    probabilities and logits as others do; only measurements would have a noise of variance 0.
+    """
+    if finding.kind != "collinear" or len(finding.columns) < 3:
+        return False
+    known = dict(zip(names, kinds, strict=True))
+    return all(known[name].discrete for name in finding.columns)
 
 
 def _dropped(finding: Finding) -> tuple[str, ...]:

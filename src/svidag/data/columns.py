@@ -120,8 +120,11 @@ def not_numeric(column: pd.Series, name: str, source: str) -> ValueError:
     """The error of a column that holds something else than numbers."""
     row = _first_offender(column)
     example = "" if row is None else f": {show(column.iloc[row])} in row {row} (counting from 0)"
-    comma = row is not None and reads_as_number(str(column.iloc[row]).replace(",", ".", 1))
+    text = "" if row is None else str(column.iloc[row])
+    comma = "," in text and reads_as_number(text.replace(",", ".", 1))
     advice = "write decimals with a point" if comma else "convert, encode or drop the column"
+    if reads_as_number(text):
+        advice = f"pandas.to_numeric converts column {show(name)}"
     if pd.api.types.is_string_dtype(column.dtype) and not comma:
         advice += f", or say kinds={{{show(name)}: 'categorical'}}"
     return ValueError(

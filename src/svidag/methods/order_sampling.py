@@ -68,10 +68,6 @@ MAX_THIN = 100
 BURN_IN_ORDERS = 8
 """Burn-in takes at least the sweeps of this many kept orders, unless `thin` is set."""
 
-MEAN_ERROR_SHARE = 0.04
-"""Expected mean error of edge probabilities at which chains may end, as a share of `agreement`.
-Four chains tell their own error only up to a factor of two or three."""
-
 MAX_LOOKUPS = 1.2e8
 """Look-ups of all chains together at most; one that must be summed counts as three."""
 
@@ -132,8 +128,7 @@ class ChainSettings(Settings):
     @property
     def rule(self) -> Agreement:
         """When chains may end before their budget does."""
-        tolerance = float(self.agreement)
-        return Agreement(tolerance, float(self.effective_orders), MEAN_ERROR_SHARE * tolerance)
+        return Agreement.within(float(self.agreement), float(self.effective_orders))
 
 
 @dataclass(frozen=True)

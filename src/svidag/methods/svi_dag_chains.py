@@ -95,7 +95,7 @@ def _details(
         sweeps=settings.sweeps * sampling.length,
         accepted=found.accepted,
         graphs=math.prod(sampling.graphs.shape[:2]),
-        kept_sets=int(found.kept_sets.sum()),
+        kept_sets=int(found.kept.count.sum()),
         scored_sets=len(scores) if isinstance(scores, CachedScores) else None,
         estimate_spread=found.estimate_spread if estimated else None,
         kept_share=found.known_share if estimated else None,

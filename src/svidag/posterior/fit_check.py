@@ -116,7 +116,7 @@ class FitCheck:
 
 
 def check_fit(posterior: Posterior, groups: Int[np.ndarray, " N"] | None = None) -> FitCheck | None:
-    """Check residuals of the consensus graph; None where there are too few rows or no mechanisms.
+    """Check residuals of a typical draw; None where there are too few rows or no mechanisms.
 
     Where rows come in groups, neighbours are rows of one group.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, UInt8
 
 from svidag.mechanisms.environment_parameters import EnvironmentEquations, EnvironmentParameters
 from svidag.mechanisms.equations import Equations, ParameterDistribution
@@ -17,12 +17,14 @@ if TYPE_CHECKING:
 
 ROWS = 2000
 """Rows of a table that are used at most, unless others are asked for."""
+DRAWS = 100
+"""Graphs among which one is chosen."""
 
 
 def residuals(
     posterior: Posterior, rows: Int[np.ndarray, " R"] | None = None
 ) -> Float[np.ndarray, "R m"]:
-    """The noise of every row and variable, up to shift and scale, by the consensus graph.
+    """The noise of every row and variable, up to shift and scale, by the `typical_graph`.
 
     Mechanisms are at the centre of their distribution. With x(ε) what an equation gives for
     standard normal noise ε, a residual is (x − x(0))/(x(1) − x(0)); NaN where a value was set from
@@ -43,7 +45,7 @@ def residuals(
     if rows is None:
         rows = np.arange(0, data.n_rows, -(-data.n_rows // ROWS))
     given = problem.values[rows][None]
-    graph = posterior.consensus().graph.to_numpy().astype(np.uint8)
+    graph = typical_graph(posterior)
     changing = _changing(distribution)
     if problem.environments is None or changing is None:
         left = _noise(distribution.centre(graph[None]), given, given[0])
@@ -58,6 +60,24 @@ def residuals(
         gone = problem.missing.mask[rows]
         unknown = unknown | gone | (gone @ graph.astype(bool))
     return np.where(unknown, np.nan, left)
+
+
+def typical_graph(posterior: Posterior) -> UInt8[np.ndarray, "m m"]:
+    """The one of `DRAWS` draws that differs least from the others.
+
+    The consensus graph need not be a probable one: where three arrows each have several directions,
+    it can have none of them, and would leave noise that depends on each other in any table.
+
+    Examples
+    --------
+    >>> import svidag
+    >>> example = svidag.datasets.synthetic(m=4, edges=3, n=100, seed=1)
+    >>> typical_graph(svidag.exact.posterior(example.data)).shape
+    (4, 4)
+    """
+    draws = posterior.sample(DRAWS)
+    apart = np.abs(draws - posterior.graphs.edge_probabilities()).sum(axis=(1, 2))
+    return draws[int(np.argmin(apart))]
 
 
 def expected_noise(
@@ -79,7 +99,7 @@ def expected_noise(
     problem, distribution = posterior.problem, posterior.mechanisms
     if problem is None or distribution is None:
         raise ValueError("the noise of a fit needs its table and its mechanisms")
-    graph = posterior.consensus().graph.to_numpy().astype(np.uint8)
+    graph = typical_graph(posterior)
     changing = _changing(distribution)
     if problem.environments is None or changing is None:
         equations = distribution.centre(graph[None])

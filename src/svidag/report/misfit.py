@@ -1,6 +1,6 @@
 """Whether the mechanisms fit the data: residuals given the probable causes.
 
-Nonlinear mechanisms leave residuals from the equations of the consensus graph. For linear ones each
+Nonlinear mechanisms leave residuals from the equations of a typical draw. For linear ones each
 variable is regressed on its probable causes, and both ways where the direction is open: under
 a linear Gaussian model the residuals are Gaussian and unrelated to squares of the others.
 """

@@ -11,6 +11,10 @@ from jaxtyping import Float, Int, Shaped
 
 GROUPS = 4  # independent groups of chains that are compared
 
+MEAN_ERROR_SHARE = 0.04
+"""Expected mean error of edge probabilities at which chains may end, as a share of the tolerance.
+Four chains tell their own error only up to a factor of two or three."""
+
 
 @dataclass(frozen=True)
 class Agreement:
@@ -29,6 +33,11 @@ class Agreement:
     tolerance: float = 0.03
     effective: float = 400.0
     mean_error: float = 1.0
+
+    @classmethod
+    def within(cls, tolerance: float, effective: float) -> Agreement:
+        """The rule of methods with chains: the mean error allowed follows from the tolerance."""
+        return cls(tolerance, effective, MEAN_ERROR_SHARE * tolerance)
 
     def reached(
         self, edges: Float[np.ndarray, "groups m m"], trace: Float[np.ndarray, "chains S"]

@@ -27,6 +27,7 @@ from jaxtyping import Array, Bool, Float, Int
 from svidag.orders.relaxation import straight_through
 from svidag.prior.jax_edges import JaxEdgePrior
 from svidag.variational.node_guide import GuideNoise, NodeGuide, ParentDraws
+from svidag.variational.relaxed_edges import harden
 from svidag.variational.settings import VariationalSettings
 from svidag.variational.tight_bound import local_expectation, log_guide
 
@@ -84,7 +85,7 @@ class EdgeObjective(eqx.Module):
             return straight_through_bound(drawn.logits, noise.edges, slope, free, self.temperature)
         soft = jax.nn.sigmoid(drawn.logits)
         if self.gradient == "straight-through":
-            soft = jax.nn.sigmoid((drawn.logits + noise.edges) / self.temperature)
+            _, soft = harden(drawn.logits + noise.edges, self.temperature)
         gain = jnp.where(free[None, :], soft * jax.lax.stop_gradient(slope), 0.0).sum(axis=1)
         return (gain - self.cost(guide, noise, drawn, column, prior, node)).mean()
 
@@ -109,8 +110,7 @@ def straight_through_bound(
     >>> float(abs(slope[0, 0])) < 1e-3
     True
     """
-    soft = jax.nn.sigmoid((logits + noise) / temperature)
-    hard = (logits + noise > 0).astype(logits.dtype)
-    edges = jnp.where(free[None, :], straight_through(hard, soft), 0.0)
+    relaxed = straight_through(*harden(logits + noise, temperature))
+    edges = jnp.where(free[None, :], relaxed, 0.0)
     bound = (edges * jax.lax.stop_gradient(gain)).sum(axis=1) - log_guide(logits, edges, free)
     return bound.mean()

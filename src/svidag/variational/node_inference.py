@@ -140,15 +140,18 @@ class InferenceResult:
         not much less probable. It is large if moves avoid orders for lack of parent sets.
     bounds
         The bound, averaged over orders, at every step of training.
-    kept_sets
-        The number of kept parent sets of each node.
+    guides
+        The guides, as training and covering left them.
+    kept
+        The parent sets that training found.
     """
 
     sampling: SampledRounds
     estimate_spread: float
     missing: float
     bounds: Float[np.ndarray, " steps"]
-    kept_sets: Int[np.ndarray, " m"]
+    guides: NodeGuide
+    kept: KeptParentSets
 
     @property
     def edge_probabilities(self) -> Float[np.ndarray, "m m"]:
@@ -262,7 +265,8 @@ class NodeInference:
             self._estimate_spread(sampler, seed, sampling.chains),
             self._missing(sampler, seed, sampling.chains),
             trained.trace["bound"],
-            kept.count,
+            spread.state.guides.guides,
+            kept,
         )
 
     @property

@@ -9,7 +9,20 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from svidag.kernels import noise
 from svidag.orders.relaxation import straight_through
 
-__all__ = ["draw_relaxed_edges", "relax_edges"]
+__all__ = ["draw_relaxed_edges", "harden", "relax_edges"]
+
+
+def harden(
+    noisy: Float[Array, "*shape"], temperature: float | Float[Array, ""]
+) -> tuple[Float[Array, "*shape"], Float[Array, "*shape"]]:
+    """B = 1[γ + R > 0] and B̃ = σ((γ + R)/T), given γ + R.
+
+    Examples
+    --------
+    >>> [float(edge) for edge in harden(jnp.array(0.0), 0.3)]
+    [0.0, 0.5]
+    """
+    return (noisy > 0).astype(noisy.dtype), jax.nn.sigmoid(noisy / temperature)
 
 
 def relax_edges(
@@ -28,8 +41,7 @@ def relax_edges(
     """
     noisy = logits + noise.logistic(key, logits.shape)
     itself = jnp.broadcast_to(jnp.eye(logits.shape[-1], dtype=bool), logits.shape)
-    hard = (noisy > 0).astype(logits.dtype)
-    soft = jax.nn.sigmoid(noisy / temperature)
+    hard, soft = harden(noisy, temperature)
     zero = jnp.zeros((), logits.dtype)
     return jnp.where(itself, zero, hard), jnp.where(itself, zero, soft)
 
