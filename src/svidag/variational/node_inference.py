@@ -265,7 +265,7 @@ class NodeInference:
             self._estimate_spread(sampler, seed, sampling.chains),
             self._missing(sampler, seed, sampling.chains),
             trained.trace["bound"],
-            spread.state.guides.guides,
+            covered.state.guides.guides,
             kept,
         )
 
