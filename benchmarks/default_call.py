@@ -40,7 +40,7 @@ SHOWN = 0.05  # an arrow counts in a comparison if either call gives it more tha
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description="The default call, measured.")
     parser.add_argument("kinds", nargs="+", choices=[*KINDS, "breast-cancer"])
     parser.add_argument("--m", nargs="+", type=int, default=[10])
     parser.add_argument("--rows", type=int, default=1000)
@@ -68,9 +68,8 @@ def breast_cancer() -> pd.DataFrame:
     """569 rows of 30 collinear measurements, and the diagnosis."""
     from sklearn.datasets import load_breast_cancer
 
-    table = load_breast_cancer(as_frame=True).frame
-    assert isinstance(table, pd.DataFrame)
-    return table
+    bunch: Any = load_breast_cancer(as_frame=True)
+    return bunch.frame
 
 
 def measure(
