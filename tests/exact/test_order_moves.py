@@ -12,7 +12,8 @@ from svidag.mechanisms.linear import LinearGaussian
 from svidag.prior import Prior
 from svidag.run.convergence import Agreement, effective_size, half_disagreement
 from svidag.samplers import relocation as relocate
-from svidag.samplers.order_chains import Schedule, draw_graphs, respace_powers, run_chains
+from svidag.samplers.ladder import best_levels, respace_powers
+from svidag.samplers.order_chains import Schedule, draw_graphs, run_chains
 from svidag.scores import NodeTable, ScoreTables
 from svidag.scores.lookup import compiled_tables
 
@@ -287,6 +288,23 @@ def test_burn_in_spaces_powers_so_that_neighbours_exchange_equally_often():
     assert tuned.powers[[0, -1]] == pytest.approx([0.005, 1.0])
     assert (np.diff(tuned.powers) > 0).all()
     assert np.ptp(tuned.exchanged) < 0.5 * np.ptp(plain.exchanged)
+
+
+@pytest.mark.parametrize("levels", [3, 12])
+def test_burn_in_chooses_a_ladder_half_of_whose_exchanges_are_accepted(levels):
+    model = LinearGaussian.from_values(sample(n=400, m=6, seed=2))
+    beliefs = Prior(p=0.4).bind("abcdef")
+    tables = complete_tables(model, beliefs)
+    ladder = Schedule(
+        chains=4, levels=levels, flattest=0.005, burn_in=400, orders=500, resize=True,
+        stopping_rule=NEVER,
+    )  # fmt: skip
+    found = run_chains(tables, beliefs, ladder, seed=0)
+    assert found.powers[[0, -1]] == pytest.approx([0.005, 1.0])
+    assert found.replicas.shape[1] == len(found.powers) == len(found.exchanged) + 1
+    assert len(found.powers) == pytest.approx(best_levels(found.exchanged), abs=1)
+    assert 0.35 < found.exchanged.mean() < 0.65
+    assert found.edges.mean(axis=0) == pytest.approx(exact_edges(tables), abs=0.02)
 
 
 def test_powers_with_equal_exchanges_stay():

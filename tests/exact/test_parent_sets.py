@@ -238,6 +238,22 @@ def test_variables_whose_sets_hold_little_are_left_out_and_their_share_is_told()
     assert lost == pytest.approx(held.mean[rare].sum())
 
 
+def test_a_table_may_have_few_candidates_where_the_others_hold_nothing():
+    """Sets with other than the first seven variables have a share of exp(−12) alone."""
+    m = 20
+    parents = random_sets(m, 80, 2, seed=0)
+    rare = parents[:, 8:].any(axis=1)
+    held = peaked(parents, np.where(rare, -12.0, -2.0))
+    weights = np.random.default_rng(1).normal(size=len(parents))
+    some = {"candidate_share": 0.005, **only_listed(10)}
+    usual, _ = build_node_table(parents, weights, held, **some)
+    few, lost = build_node_table(parents, weights, held, **some, spare_share=0.001)
+    none, _ = build_node_table(parents, weights, held, **some, spare_share=0.0)
+    assert len(usual.candidates) == len(none.candidates) == 12
+    assert sorted(few.candidates) == list(range(1, 8))
+    assert lost == pytest.approx(held.mean[rare].sum())
+
+
 def test_where_many_variables_matter_the_sets_that_hold_most_are_listed():
     m, capacity = 30, 25
     parents = random_sets(m, 100, 2, seed=0)

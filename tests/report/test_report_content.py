@@ -220,3 +220,14 @@ def test_every_diagnostic_of_a_fit_is_in_plain_words(method, charts):
     assert not any("_" in text for text in [*shown, *names])  # words, not names of variables
     if details is None:
         assert names == []
+
+
+def test_with_very_many_variables_the_page_has_no_table_of_all_pairs(
+    posterior, tmp_path, monkeypatch
+):
+    for module in ("content", "effects"):
+        monkeypatch.setattr(f"svidag.report.{module}.MOST_VARIABLES", len(posterior.names) - 1)
+    page = posterior.report(tmp_path / "report.html").read_text(encoding="utf-8")
+    assert 'class="matrix' not in page
+    assert "would be too large for a page" in page
+    assert '"effects":null' in page

@@ -50,6 +50,18 @@ def test_a_fit_without_memory_says_what_to_do_and_where_it_goes_on(tmp_path):
         run(Checkpoint(None, {}))
 
 
+def test_scales_that_cannot_be_computed_with_are_named():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.standard_normal((26, 2)) * [1e139, 1.0], columns=["huge", "b"])
+    method = svidag.methods.OrderMCMC(units=2, sketch_units=2)
+    problem = pytest.raises(ValueError, match=r"'huge' .*standardise=True")
+    with pytest.warns(svidag.data.DataWarning, match="differ by a factor"), problem:
+        svidag.fit(
+            frame, method=method, mechanism="nonlinear", bags=None, standardise=False,
+            progress=False,
+        )  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("place", "own"),
     [

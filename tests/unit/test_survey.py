@@ -148,3 +148,7 @@ def test_a_column_of_lists_is_advised_against_in_words(tmp_path):
 def test_whole_numbers_beyond_all_floats_are_surveyed():
     table = numbers(15).assign(big=pd.Series([10**400, 2, 3] * 5, dtype=object))
     assert all(found.columns != ("big",) for found in survey(table))
+
+
+def test_complex_numbers_are_surveyed_without_a_warning():
+    survey(numbers().assign(wave=np.exp(1j * np.arange(60))))

@@ -163,9 +163,12 @@ def _is_text(known: pd.Series) -> bool:
 
 def _as_numbers(known: pd.Series) -> pd.Series:
     try:
-        return pd.Series(pd.to_numeric(known, errors="coerce"))
+        found = pd.Series(pd.to_numeric(known, errors="coerce"))
     except OverflowError:  # whole numbers beyond all floats
-        return pd.Series(pd.to_numeric(known.astype(str), errors="coerce"))
+        found = pd.Series(pd.to_numeric(known.astype(str), errors="coerce"))
+    if pd.api.types.is_complex_dtype(found):  # a fit refuses them
+        return pd.Series(np.nan, index=found.index)
+    return found
 
 
 def _is_date(known: pd.Series) -> bool:

@@ -223,9 +223,26 @@ def fit(
                 Deadline(minutes),
                 stages.report,
             )
-            posterior = _fit(batch, mechanism, fits, bag_rows, state_file, identity)
+            try:
+                posterior = _fit(batch, mechanism, fits, bag_rows, state_file, identity)
+            except np.linalg.LinAlgError as error:
+                if problem.scaling is not None:
+                    raise
+                raise ValueError(_scales_differ(problem)) from error
     _warn_of_result(posterior)
     return posterior
+
+
+def _scales_differ(problem: Problem) -> str:
+    """Why a table that was not standardised cannot be fitted."""
+    spread = problem.data.values.std(axis=0)
+    least, most = int(spread.argmin()), int(spread.argmax())
+    names = problem.data.names
+    return (
+        f"the scales of the columns differ too much to compute with: {names[most]!r} has the "
+        f"standard deviation {spread[most]:.3g} and {names[least]!r} {spread[least]:.3g}; use "
+        "standardise=True, or give them other units"
+    )
 
 
 def _fit(

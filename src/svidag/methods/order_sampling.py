@@ -30,7 +30,7 @@ from svidag.run.pools import Pool
 from svidag.run.progress import duration
 from svidag.run.settings import Settings, setting
 from svidag.run.status import Status
-from svidag.samplers.ladder import ladder
+from svidag.samplers.ladder import MANY, flattest_power, free_power, ladder
 from svidag.samplers.order_chains import OrderChains, Schedule, run_chains
 from svidag.samplers.relocation import MOVES
 from svidag.samplers.sampled_graphs import SampledOrders
@@ -55,6 +55,9 @@ MANY_VARIABLES = 30
 
 MANY_VARIABLES_OMITTED_SHARE = (0.02, 0.1)
 """`omitted_share` of a problem with more than `MANY_VARIABLES`."""
+
+SPARE_SHARE = 0.0005
+"""`spare_share` of a problem with more than `svidag.samplers.ladder.MANY` variables."""
 
 FEW_VARIABLES = 25
 """With fewer variables than this, there are more sweeps between kept orders."""
@@ -173,13 +176,17 @@ class SamplingResult:
 
 @dataclass(frozen=True, eq=False)
 class _Task:
-    """What is to be sampled: a problem, its mechanism, the call it is for, resolved settings."""
+    """What is to be sampled: a problem, its mechanism, the call it is for, resolved settings.
+
+    `search_power` is the power at which searches begin.
+    """
 
     problem: Problem
     run: Run
     mechanism: IntegratedMechanism
     schedule: Schedule
     growth: GrowthSettings
+    search_power: float
 
     def keep(self, stage: str, **state: Any) -> None:
         self.run.checkpoint.keep(stage, lambda: state)
@@ -191,7 +198,8 @@ def sample_orders(
     """Search for parent sets and sample orders, again if a later search finds sets that matter."""
     schedule = _schedule(problem, settings)
     growth = _growth(problem, mechanism, schedule, settings)
-    task = _Task(problem, run, mechanism, schedule, growth)
+    search_power = float(settings.flattest or free_power(len(problem.data.values)))
+    task = _Task(problem, run, mechanism, schedule, growth, search_power)
     grower = _grower(task)
     resumed = run.resumed("tables", "chains")
     tables = _tabulate(task, grower) if resumed is None else resumed["tables"]
@@ -233,7 +241,8 @@ def thin_by_default(m: int) -> int:
 
 def _schedule(problem: Problem, settings: ChainSettings) -> Schedule:
     rows, m = problem.data.values.shape
-    flattest, levels = ladder(rows, m, settings.flattest, settings.levels)
+    flattest = settings.flattest or flattest_power(rows, m)
+    flattest, levels = ladder(rows, m, flattest, settings.levels)
     thin = settings.thin or thin_by_default(m)
     return Schedule(
         chains=settings.chains,
@@ -245,6 +254,7 @@ def _schedule(problem: Problem, settings: ChainSettings) -> Schedule:
         thin=thin,
         stopping_rule=settings.rule,
         moves=settings.moves,
+        resize=settings.levels is None and m > MANY,
     )
 
 
@@ -270,6 +280,8 @@ def _growth(
         growth = dataclasses.replace(growth, expand_within=NETWORK_EXPAND_WITHIN)
     if m > MANY_VARIABLES:
         growth = dataclasses.replace(growth, omitted_share=MANY_VARIABLES_OMITTED_SHARE)
+    if m > MANY:
+        growth = dataclasses.replace(growth, spare_share=SPARE_SHARE)
     trial = dataclasses.replace(growth.trial, levels=schedule.levels, flattest=schedule.flattest)
     return dataclasses.replace(growth, trial=trial)
 
@@ -311,7 +323,7 @@ def _grower(task: _Task) -> Grower:
         problem.prior,
         task.growth,
         run.seed,
-        task.schedule.flattest,
+        task.search_power,
         run.deadline,
         run.pool,
     )

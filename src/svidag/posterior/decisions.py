@@ -18,7 +18,6 @@ import pandas as pd
 from jaxtyping import Bool, Float
 
 from svidag.posterior.classes import known_directions
-from svidag.posterior.distributions import DRAWS
 from svidag.posterior.posterior import Posterior
 from svidag.posterior.sensitivity import NEGLIGIBLE, SURE
 
@@ -198,10 +197,10 @@ class _DirectionEvidence:
     @classmethod
     def of(cls, posterior: Posterior) -> _DirectionEvidence:
         known, intervened = known_directions(posterior.problem, len(posterior.names))
-        markov = posterior.cpdag(DRAWS, observational=True).directed.to_numpy()
+        markov = posterior.cpdag(observational=True).directed.to_numpy()
         compelled = markov
         if (known | intervened).any():
-            compelled = posterior.cpdag(DRAWS).directed.to_numpy()
+            compelled = posterior.cpdag().directed.to_numpy()
         return cls(markov, compelled, known, intervened, _favoured_by(posterior))
 
     def pair(self, i: int, j: int, edges: Float[np.ndarray, "m m"]) -> Pair:

@@ -11,6 +11,18 @@ from jaxtyping import Float, UInt8
 from svidag.run.streams import Stream, generator
 
 DRAWS = 2000  # draws behind a summary that has no closed form: standard error at most 0.011
+MOST_CELLS = 2**29  # cells of all draws behind a summary: half a gigabyte
+
+
+def usual_draws(m: int) -> int:
+    """Draws of graphs with m variables behind a summary: fewer where they would not fit in memory.
+
+    Examples
+    --------
+    >>> usual_draws(500), usual_draws(1000)
+    (2000, 536)
+    """
+    return max(100, min(DRAWS, MOST_CELLS // max(1, m) ** 2))
 
 
 class GraphDistribution(abc.ABC):

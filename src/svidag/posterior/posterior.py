@@ -23,7 +23,7 @@ from svidag.graph import ancestors, topological_order
 from svidag.mechanisms.equations import ParameterDistribution
 from svidag.posterior.answers import Answers
 from svidag.posterior.diagnostics import Diagnostics
-from svidag.posterior.distributions import DRAWS, GraphDistribution
+from svidag.posterior.distributions import GraphDistribution, usual_draws
 from svidag.posterior.sensitivity import NEGLIGIBLE
 from svidag.problem import Problem
 
@@ -90,6 +90,10 @@ class Posterior(Answers):
             raise ValueError(f"n must be a positive whole number of draws; got {n!r}")
         return self.graphs.sample(int(n), seed)
 
+    def draws(self, n: int | None = None) -> int:
+        """How many draws a summary rests on: n, by default 2000, fewer with over 500 variables."""
+        return usual_draws(len(self.names)) if n is None else n
+
     def edge_probabilities(self) -> pd.DataFrame:
         """P(cause → effect | data) for every ordered pair."""
         return self.labelled(self.graphs.edge_probabilities())
@@ -99,11 +103,11 @@ class Posterior(Answers):
         edges = self.graphs.edge_probabilities()
         return self.labelled(edges + edges.T)
 
-    def ancestor_probabilities(self, n: int = DRAWS, seed: int = 0) -> pd.DataFrame:
+    def ancestor_probabilities(self, n: int | None = None, seed: int = 0) -> pd.DataFrame:
         """P(a directed path leads from cause to effect | data), from n draws."""
-        return self.labelled(ancestors(self.sample(n, seed)).mean(axis=0))
+        return self.labelled(ancestors(self.sample(self.draws(n), seed)).mean(axis=0))
 
-    def top_graphs(self, k: int = 10, n: int = DRAWS, seed: int = 0) -> list[RankedGraph]:
+    def top_graphs(self, k: int = 10, n: int | None = None, seed: int = 0) -> list[RankedGraph]:
         """Rank the k most probable of the graphs seen in n draws.
 
         Their probabilities are exact where the posterior is, shares of the draws otherwise. A graph
@@ -111,10 +115,10 @@ class Posterior(Answers):
         """
         from svidag.posterior.ranking import top_graphs
 
-        return top_graphs(self, k, n, seed)
+        return top_graphs(self, k, self.draws(n), seed)
 
     def cpdag(
-        self, n: int = DRAWS, seed: int = 0, *, observational: bool = False
+        self, n: int | None = None, seed: int = 0, *, observational: bool = False
     ) -> ClassProbabilities:
         """Summarise the equivalence classes of n draws.
 
@@ -124,7 +128,7 @@ class Posterior(Answers):
         """
         from svidag.posterior.classes import class_probabilities
 
-        return class_probabilities(self, n, seed, observational=observational)
+        return class_probabilities(self, self.draws(n), seed, observational=observational)
 
     def decided(self, least: float = NEGLIGIBLE) -> pd.DataFrame:
         """What is known of every pair of variables, the most surely connected first.
@@ -158,7 +162,7 @@ class Posterior(Answers):
 
         return decisions(self).to_frame(least)
 
-    def markov_blanket(self, name: str, n: int = DRAWS, seed: int = 0) -> pd.DataFrame:
+    def markov_blanket(self, name: str, n: int | None = None, seed: int = 0) -> pd.DataFrame:
         """Which variables shield one from all others: its causes, its effects, and their causes.
 
         For each other variable the share of n draws in which it is in the blanket of `name`, and
@@ -174,9 +178,9 @@ class Posterior(Answers):
         """
         from svidag.posterior.ranking import markov_blanket
 
-        return markov_blanket(self, self._index(name), n, seed)
+        return markov_blanket(self, self._index(name), self.draws(n), seed)
 
-    def top_classes(self, k: int = 10, n: int = DRAWS, seed: int = 0) -> list[RankedClass]:
+    def top_classes(self, k: int = 10, n: int | None = None, seed: int = 0) -> list[RankedClass]:
         """Rank the k most probable Markov equivalence classes among those seen in n draws.
 
         The probability of a class is summed over its members where the posterior knows theirs and
@@ -184,7 +188,7 @@ class Posterior(Answers):
         """
         from svidag.posterior.classes import top_classes
 
-        return top_classes(self, k, n, seed)
+        return top_classes(self, k, self.draws(n), seed)
 
     def consensus(self, threshold: float = 0.5) -> Consensus:
         """The DAG nearest to the draws: the one with the largest Σ (P(i → j) − threshold).
@@ -203,7 +207,7 @@ class Posterior(Answers):
         path: Sequence[str] = (),
         edges: Sequence[tuple[str, str]] = (),
         absent: Sequence[tuple[str, str]] = (),
-        n: int = DRAWS,
+        n: int | None = None,
         seed: int = 0,
     ) -> float:
         """P(all of this holds in the graph at once | data).
@@ -217,7 +221,7 @@ class Posterior(Answers):
         edges, absent
             Pairs (cause, effect) with, and without, an arrow.
         n, seed
-            Draws; the standard error is at most ½/√n.
+            Draws, by default 2000; the standard error is at most ½/√n.
 
         Examples
         --------
@@ -237,7 +241,7 @@ class Posterior(Answers):
         gone = [(self._index(a), self._index(b)) for a, b in absent]
         if len(here) == 1 and not gone:
             return float(self.graphs.edge_probabilities()[here[0]])
-        draws = self.sample(n, seed)
+        draws = self.sample(self.draws(n), seed)
         holds = [draws[:, i, j] == 1 for i, j in here] + [draws[:, i, j] == 0 for i, j in gone]
         return float(np.all(holds, axis=0).mean())
 

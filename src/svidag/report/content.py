@@ -16,7 +16,7 @@ from svidag.effects import Experiments
 from svidag.posterior import GraphDistribution, Posterior
 from svidag.posterior.decisions import Decisions, Direction, Pair, PairStatus, decisions
 from svidag.report import sections
-from svidag.report.effects import Effects, effect_sentences, effects
+from svidag.report.effects import MOST_VARIABLES, Effects, effect_sentences, effects
 from svidag.report.layout import Layout, layered
 from svidag.report.number_format import percent
 from svidag.report.summary import mechanism_line
@@ -59,6 +59,11 @@ class Content:
     def shown_pairs(self) -> list[Pair]:
         """Pairs that are likely enough to be listed and drawn."""
         return self.decisions.shown()
+
+    @property
+    def matrix(self) -> bool:
+        """Whether the page has a table of all arrows."""
+        return len(self.names) <= MOST_VARIABLES
 
     @property
     def order(self) -> list[int]:

@@ -19,9 +19,11 @@ from svidag.graph import ancestors
 from svidag.mechanisms.equations import Equations
 from svidag.mechanisms.linear_parameters import LinearEquations
 from svidag.posterior import Posterior
-from svidag.posterior.distributions import DRAWS
 from svidag.run.streams import Stream, generator
 
+MOST_VARIABLES = 200
+"""With more variables the report has no table of all effects and none of all arrows: both have a
+cell for every pair."""
 GRAPHS = 1000
 """Draws behind linear effects."""
 SIMULATED = 100
@@ -62,6 +64,8 @@ class Effects:
 def effects(posterior: Posterior, seed: int = 0) -> Effects | None:
     """All total effects; None for a posterior without mechanisms or data, or of other columns.
 
+    None too with more than `MOST_VARIABLES`: `Posterior.effect` answers for one pair.
+
     Discrete variables have no means and standard deviations: `effect_sentences` is for them.
 
     Examples
@@ -75,9 +79,11 @@ def effects(posterior: Posterior, seed: int = 0) -> Effects | None:
     distribution, problem = posterior.mechanisms, posterior.problem
     if distribution is None or problem is None or not problem.data.continuous.all():
         return None
+    if len(posterior.names) > MOST_VARIABLES:
+        return None
     at, change = _usual(posterior)
     n = GRAPHS if posterior.mechanism == "linear" else SIMULATED
-    graphs = posterior.sample(DRAWS, seed)[:n]
+    graphs = posterior.sample(posterior.draws(), seed)[:n]
     equations, reached = distribution.draw(graphs, seed), ancestors(graphs)
     if isinstance(equations, LinearEquations):
         draws = equations.total_effects() * change[:, None]

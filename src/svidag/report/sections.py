@@ -19,7 +19,6 @@ from svidag.data import Dataset
 from svidag.data.columns import listing
 from svidag.effects import Experiments
 from svidag.posterior import Posterior
-from svidag.posterior.distributions import DRAWS
 from svidag.posterior.mixture import MixtureDetails, MixtureParameters
 from svidag.problem import Problem
 from svidag.report.noise import NoisePlot, noise_plots
@@ -381,7 +380,7 @@ def experiments(posterior: Posterior) -> Experiments | None:
     if not posterior.problem.data.continuous.all():
         return None
     m, drawn = len(posterior.names), posterior.mechanisms
-    graphs = posterior.sample(DRAWS)[:FAMILY_GRAPHS]
+    graphs = posterior.sample(posterior.draws())[:FAMILY_GRAPHS]
     families = sum(len(np.unique(graphs[:, :, j], axis=0)) for j in range(m))
     families *= len(drawn.components) if isinstance(drawn, MixtureParameters) else 1
     work = families * m if posterior.mechanism == "linear" else FAMILY_DRAWS * families * m

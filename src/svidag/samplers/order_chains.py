@@ -31,12 +31,12 @@ from svidag.run.pools import Pool, Shared, Threads
 from svidag.run.side_by_side import run_to_end
 from svidag.run.streams import Stream, generator
 from svidag.samplers import relocation as relocate
+from svidag.samplers.ladder import best_levels, respace_powers
 from svidag.samplers.relocation import EXCHANGES, MOVES
 from svidag.scores import ScoreTables
 from svidag.scores.lookup import CompiledTables, compiled_tables, draw_sets
 
 ADAPTATIONS = 3  # times that powers are spaced anew in burn-in
-LEAST_REJECTED = 0.02  # share of exchanges that counts as rejected at least
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,8 @@ class Schedule:
         leaves all orders where they began, so that they come from the prior.
     power
         The power of p(D | order) that is the target: 1 for the posterior.
+    resize
+        Whether burn-in also chooses the number of levels; `levels` is then that at its start.
     """
 
     chains: int = 4
@@ -77,6 +79,7 @@ class Schedule:
     stopping_rule: Agreement = field(default_factory=Agreement)
     moves: str = "relocation"
     power: float = 1.0
+    resize: bool = False
 
     def __post_init__(self) -> None:
         for name in ("chains", "levels", "orders", "check_every", "thin"):
@@ -223,23 +226,6 @@ def run_chains(
     )
 
 
-def respace_powers(
-    powers: Float[np.ndarray, " levels"], exchanged: Float[np.ndarray, " pairs"]
-) -> Float[np.ndarray, " levels"]:
-    """Powers between the same ends at which all neighbours reject exchanges equally often.
-
-    The share of rejected exchanges adds up along the ladder and is interpolated in log τ.
-
-    Examples
-    --------
-    >>> respace_powers(np.array([0.01, 0.1, 1.0]), np.array([1.0, 0.1])).round(2).tolist()
-    [0.01, 0.31, 1.0]
-    """
-    rejected = np.cumsum([0.0, *np.clip(1 - exchanged, LEAST_REJECTED, 1.0)])
-    found = np.exp(np.interp(np.linspace(0, rejected[-1], len(powers)), rejected, np.log(powers)))
-    return np.concatenate([powers[:1], found[1:-1], powers[-1:]])
-
-
 def draw_graphs(
     tables: ScoreTables, orders: Int[np.ndarray, "S m"], *, seed: int
 ) -> UInt8[np.ndarray, "S m m"]:
@@ -314,11 +300,26 @@ class _ChainRunner:
         for stage in range(stages if steps else 0):
             length = steps * (stage + 1) // stages - steps * stage // stages
             done = self._run_in_parallel(blank, (0, stage), length)
-            powers = (
-                done.powers if stage == stages - 1 else respace_powers(done.powers, done.exchanged)
-            )
-            blank = replace(blank, replicas=done.replicas, powers=powers)
+            blank = replace(blank, replicas=done.replicas, powers=done.powers)
+            if stage < stages - 1:
+                blank = self._respace(blank, done.exchanged)
         return blank
+
+    def _respace(self, chains: OrderChains, exchanged: Float[np.ndarray, " pairs"]) -> OrderChains:
+        """The same chains with powers that the last exchanges show to be better."""
+        old = chains.powers
+        levels = best_levels(exchanged) if self._schedule.resize else len(old)
+        powers = respace_powers(old, exchanged, levels)
+        if levels == len(old):
+            return replace(chains, powers=powers)
+        # Each new level begins with the order of the old one that is nearest to it.
+        nearest = abs(np.log(powers)[:, None] - np.log(old)).argmin(axis=1)
+        return replace(
+            chains,
+            exchanges=np.zeros((len(chains.exchanges), levels), dtype=np.int64),
+            replicas=chains.replicas[:, nearest],
+            powers=powers,
+        )
 
     def run_segment(self, chains: OrderChains) -> OrderChains:
         """What the next segment of every chain collects."""

@@ -31,6 +31,7 @@ from svidag.scores.tables import (
 
 FEW_CANDIDATES = 16  # candidates to which a table is restricted if the others hold a small share
 MIN_CANDIDATES = 12  # candidates of a table in any case, as far as there are so many
+LEAST_CANDIDATES = 5  # the same where a table may have fewer
 MAX_SHARE_PER_VARIABLE = 0.01  # mean share of the sets with any one variable that is left out
 
 
@@ -340,6 +341,7 @@ def build_node_table(
     candidate_share: float,
     omitted_share: tuple[float, float],
     capacity: int,
+    spare_share: float | None = None,
     weigh_all: Callable[[Int[np.ndarray, " k"]], Float[np.ndarray, " subsets"] | None],
 ) -> tuple[NodeTable, float]:
     """A node's table, and the mean share of the sets that it leaves out.
@@ -347,9 +349,10 @@ def build_node_table(
     Variables are ranked by the total peak share of the sets that contain them; ties are decided by
     the number of these sets. Which are candidates, and which sets are listed:
 
-    1. The first `MIN_CANDIDATES` variables are candidates. More follow while the rank exceeds
-       `candidate_share` and the sets with further variables hold more than ``omitted_share[0]``
-       on average.
+    1. The first `MIN_CANDIDATES` variables are candidates, or down to `LEAST_CANDIDATES` if the
+       sets with further variables hold at most `spare_share` on average. More follow while the
+       rank exceeds `candidate_share` and the sets with further variables hold more than
+       ``omitted_share[0]`` on average.
     2. If that gives more than `FEW_CANDIDATES`, the first of them are used if the sets with
        others hold at most ``omitted_share[1]`` together, and at most `MAX_SHARE_PER_VARIABLE` for
        each variable.
@@ -373,7 +376,10 @@ def build_node_table(
     depth = (parents * place).max(axis=1)
     beyond = shares.mean.sum() - np.bincount(depth, shares.mean, len(ranked) + 1).cumsum()
     size = min(int((rank > candidate_share).sum()), int((beyond > omitted_share[0]).sum()))
-    size = min(len(ranked), max(MIN_CANDIDATES, size))
+    least = MIN_CANDIDATES
+    if spare_share is not None:
+        least = int(np.clip((beyond > spare_share).sum(), LEAST_CANDIDATES, MIN_CANDIDATES))
+    size = min(len(ranked), max(least, size))
     each = (shares.mean @ parents)[ranked[FEW_CANDIDATES:]].max(initial=0.0)
     if size > FEW_CANDIDATES:
         little = beyond[FEW_CANDIDATES] <= omitted_share[1] and each <= MAX_SHARE_PER_VARIABLE
@@ -412,6 +418,7 @@ def build_tables(
     candidate_share: float,
     omitted_share: tuple[float, float],
     capacity: int,
+    spare_share: float | None = None,
 ) -> tuple[ScoreTables, Float[np.ndarray, " m"]]:
     """Tables of a collection, and for each node the mean share of the sets left out."""
     nodes, left_out = [], []
@@ -425,6 +432,7 @@ def build_tables(
             candidate_share=candidate_share,
             omitted_share=omitted_share,
             capacity=capacity,
+            spare_share=spare_share,
             weigh_all=partial(weigher.weigh_all_subsets, j),
         )
         nodes.append(table)

@@ -99,6 +99,10 @@ class GrowthSettings:
     omitted_share
         The share, on average over orders, of the sets that may be left out of a node's table: in
         general, and if leaving them out allows all its sums to be tabulated.
+    spare_share
+        A table may have fewer candidates than usual if the sets with all others have at most this
+        share; None: never. Tables of trial chains always have the usual number: they come from the
+        few orders that are known by then.
     trial_omitted_share
         The same for the tables of the chains that draw orders in each round.
     capacity
@@ -129,6 +133,7 @@ class GrowthSettings:
     sketched_share: float = 0.005
     candidate_share: float = 0.001
     omitted_share: tuple[float, float] = (0.001, 0.1)
+    spare_share: float | None = None
     trial_omitted_share: tuple[float, float] = (0.1, 0.15)
     missing_share: float = 0.05
     capacity: int = 4000
@@ -335,6 +340,7 @@ class Grower:
             self.mechanism,
             candidate_share=s.candidate_share,
             omitted_share=omitted_share,
+            spare_share=None if trial else s.spare_share,
             capacity=s.capacity,
         )
 

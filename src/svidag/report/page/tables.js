@@ -80,6 +80,7 @@ const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRi
 
 function startMatrix(names, probability) {
   const table = document.querySelector(".matrix"), readout = document.getElementById("readout");
+  if (!table) return;
   const rows = [...table.tBodies[0].rows], heads = table.tHead.rows[0].cells;
   let lit = [];
   const showCell = (cell) => {
