@@ -1,16 +1,16 @@
 """Discrete networks beside Gadget: `python benchmarks/gadget.py FILE.bif … --gadget PYTHON`.
 
-Rows are drawn from each network (a BIF file, read by pgmpy) and fitted by the default call of svidag
-and by Gadget (PyPI `sumu`), each in a process of its own, in turns. PYTHON is an interpreter that has
-`sumu`, which wants older versions of other packages than ours: with Python 3.11 it was built from its
-source with Cython < 3 and NumPy < 2. Both use BDeu with an equivalent sample size of 1 and
-give 1000 graphs; Gadget runs with the settings of its own first example unless told otherwise. The
-first fit of ours is not counted: it compiles what is kept on disk. Columns that are constant in the
-rows drawn are left out of both.
+Rows are drawn from each network (a BIF file, read by pgmpy) and fitted by the default call of
+svidag and by Gadget (PyPI `sumu`), each in a process of its own, in turns. PYTHON is an
+interpreter that has `sumu`, which wants older versions of other packages than ours: with Python
+3.11 it was built from its source with Cython < 3 and NumPy < 2. Both use BDeu with an equivalent
+sample size of 1 and give 1000 graphs; Gadget runs with the settings of its own first example
+unless told otherwise. The first fit of ours is not counted: it compiles what is kept on disk.
+Columns that are constant in the rows drawn are left out of both.
 
-In sumu 0.1.2 a sum over parent sets is the difference of two others, and NaN where the two are too
-close to tell apart, as they are in most discrete tables; its chains then stand still. `Sums` adds up
-the terms of such a sum instead, so that what is compared is the sampler as it is meant.
+In sumu 0.1.2 a sum over parent sets is the difference of two others, and NaN where the two are
+too close to tell apart, as they are in most discrete tables; its chains then stand still. `Sums`
+adds up the terms of such a sum instead, so that what is compared is the sampler as it is meant.
 """
 
 import argparse

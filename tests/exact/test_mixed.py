@@ -9,6 +9,7 @@ from scipy.special import expit, gammaln, log_expit, logsumexp
 
 import svidag
 from svidag.data import Dataset
+from svidag.effects.densities import log_densities
 from svidag.graph import members
 from svidag.mechanisms.discrete_regression import SLOPE_SD, fit_categories, fit_ordered
 from svidag.mechanisms.linear import LinearGaussian
@@ -214,6 +215,19 @@ def test_predictions_of_a_discrete_column_are_probabilities(posterior):
     with pytest.raises(ValueError, match="'y' cannot be predicted together with discrete"):
         posterior.predict(rows[["x", "stage"]])
     assert np.isfinite(posterior.predictive_log_likelihood(table(5), n=10)).all()
+
+
+def test_densities_of_a_mixture_where_a_fit_has_none_of_the_graphs():
+    """As when `predict` asks for those of few draws, which other fits of the mixture have."""
+    mixture = svidag.fit(table(120), method="exact", bags=3, bag_rows=100, progress=False)
+    equations = mixture.mechanisms.draw(mixture.sample(3), 0)
+    assert len(equations.rows) > 1
+    first = equations.rows[0][:1]
+    found = log_densities(equations, np.array([0]), mixture.problem.values[:2], first)
+    alone = log_densities(
+        equations.parts[0], np.array([0]), mixture.problem.values[:2], np.zeros(1, int)
+    )
+    np.testing.assert_array_equal(found, alone)
 
 
 def test_saved_and_loaded_it_answers_the_same(posterior, tmp_path):

@@ -28,7 +28,9 @@ def test_every_kind_is_there_and_read_as_what_it_is():
 def test_causes_matter_and_others_do_not():
     strong = []
     for seed in range(6):
-        example = mixed(m=2, edges=1, n=2000, kinds=["continuous", "binary"], seed=seed, replicate=0)
+        example = mixed(
+            m=2, edges=1, n=2000, kinds=["continuous", "binary"], seed=seed, replicate=0
+        )
         strong.append(abs(example.data.corr().iloc[0, 1]))
     assert min(strong) > 0.15
     free = mixed(m=2, edges=0, n=2000, kinds=["continuous", "count"], seed=1, replicate=0)
@@ -42,7 +44,9 @@ def test_cells_are_lost_as_said(lost):
     assert abs(gone[:, 2].mean() - 0.2) < 0.02
     assert gone[:, 0].any() == (lost != "given")
     reason = whole.data["x1"] if lost == "given" else whole.data["x3"]
-    high, low = (gone[side, 2].mean() for side in (reason > reason.median(), reason <= reason.median()))
+    high, low = (
+        gone[side, 2].mean() for side in (reason > reason.median(), reason <= reason.median())
+    )
     assert (high > 2 * low) == (lost != "random")
     with pytest.raises(ValueError, match="lost must be one of"):
         lose_cells(whole, 0.2, "badly", seed=5)
@@ -69,4 +73,8 @@ def test_folds_of_sachs_keep_their_conditions():
 
 def test_the_study_can_be_read():
     study = Study.read(STUDY)
-    assert {cell.content["data"]["source"] for cell in study.cells} == {"mixed", "synthetic"}
+    assert {cell.content["data"]["source"] for cell in study.cells} == {
+        "mixed",
+        "synthetic",
+        "sachs",
+    }

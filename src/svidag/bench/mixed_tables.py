@@ -1,10 +1,10 @@
 """Tables with columns of all kinds from random equations, and tables that lose some of their cells.
 
 A node without causes and a node with some are drawn alike, from a linear predictor η of what its
-parents are worth: continuous η + ε; binary and categorical by logits; ordinal by cumulative logits;
-count Poisson with a Gamma factor, so that counts vary more than Poisson's. A measurement is worth
-its standardised value, a count that of log(1 + x), an ordinal level its standardised rank, and every
-level of a category a number of its own.
+parents are worth: continuous η + ε; binary and categorical by logits; ordinal by cumulative
+logits; count Poisson with a Gamma factor, so that counts vary more than Poisson's. A measurement
+is worth its standardised value, a count that of log(1 + x), an ordinal level its standardised
+rank, and every level of a category a number of its own.
 """
 
 from __future__ import annotations
@@ -67,7 +67,9 @@ def mixed(
         parents = np.flatnonzero(A[:, j])
         columns[j] = _DRAWS[chosen[j]](rng, [worth[int(i)] for i in parents], n)
         worth[j] = _worth(rng, chosen[j], columns[j])
-    data = pd.DataFrame({name: _series(chosen[j], columns[j]) for j, name in enumerate(graph.names)})
+    data = pd.DataFrame(
+        {name: _series(chosen[j], columns[j]) for j, name in enumerate(graph.names)}
+    )
     words = f"{m} columns of {len(set(chosen))} kinds, {edges} arrows, {n} rows"
     example = Example(data, graph.truth, None, words)
     return lose_cells(example, missing, lost, seed)
@@ -99,7 +101,7 @@ def lose_cells(example: Example, share: float, lost: str, seed: int) -> Example:
     elif lost == "given":
         often = np.repeat(_upper(data.iloc[:, 0])[:, None], data.shape[1], axis=1)
     else:
-        often = np.column_stack([_upper(data[name]) for name in data])
+        often = np.column_stack([_upper(column) for _, column in data.items()])
     chance = np.where(often, 1.5, 0.5) * share
     chance /= chance.mean(axis=0) / share
     if lost == "given":

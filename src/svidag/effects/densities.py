@@ -68,7 +68,10 @@ def log_densities(
         return found
     if isinstance(equations, NodewiseEquations):
         each = zip(s.tolist(), nodes.tolist(), strict=True)
-        return np.stack([equations.equations[pair].log_density(rows) for pair in each])
+        found = np.empty((len(nodes), len(rows)))  # of no pair, where no graph is of this part
+        for k, pair in enumerate(each):
+            found[k] = equations.equations[pair].log_density(rows)
+        return found
     if isinstance(equations, FlexibleEquations):
         found = np.empty((len(nodes), len(rows)))
         parents = equations.graphs[s, :, nodes].astype(bool)

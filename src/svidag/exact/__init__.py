@@ -31,11 +31,7 @@ def posterior(
     data
         DataFrame, 2-d array, `Dataset`, or the path of a CSV, TSV or Parquet file.
     prior
-<<<<<<< HEAD
         Beliefs and hard knowledge; by default 0.4 expected parents per variable.
-=======
-        Beliefs and hard knowledge; by default 0.4 parents are expected for a variable.
->>>>>>> main
     mechanism
         ``"linear"``: linear Gaussian mechanisms with their parameters integrated out (BGe).
         ``"nonlinear"``: wide networks with their output weights integrated out, for at most 12
