@@ -303,7 +303,8 @@ def test_burn_in_chooses_a_ladder_half_of_whose_exchanges_are_accepted(levels):
     assert found.powers[[0, -1]] == pytest.approx([0.005, 1.0])
     assert found.replicas.shape[1] == len(found.powers) == len(found.exchanged) + 1
     assert len(found.powers) == pytest.approx(best_levels(found.exchanged), abs=1)
-    assert 0.35 < found.exchanged.mean() < 0.65
+    assert found.exchanged.mean() > 0.35
+    assert found.exchanged.mean() < 0.65 or len(found.powers) == 2
     assert found.edges.mean(axis=0) == pytest.approx(exact_edges(tables), abs=0.02)
 
 
