@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 import svidag
 from svidag.cli import app
 from svidag.data import Dataset, Kind
+from svidag.methods.column_kinds import order_of_levels_counts
 
 N = 60
 RNG = np.random.default_rng(0)
@@ -143,6 +144,33 @@ def test_numbers_are_for_mechanisms_that_know_nothing_else():
         svidag.fit(TABLE, mechanism="linear", progress=False)
     with pytest.raises(ValueError, match=r"'discrete' is for discrete columns.*'dose' is cont"):
         svidag.fit(TABLE, mechanism="discrete", progress=False)
+
+
+@pytest.mark.slow
+def test_codes_with_many_levels_are_ordered_not_a_table_of_each_pair_of_levels():
+    measured = svidag.datasets.synthetic(m=3, edges=2, n=150, seed=3)
+    codes = (1.3 * measured.data / measured.data.std()).round().astype(int)
+    tabulated = svidag.exact.posterior(codes, mechanism="discrete").adjacency_probabilities()
+    posterior = svidag.fit(codes, bags=None, progress=False)
+    assert posterior.diagnostics.mechanism == "mixed"
+    found = posterior.adjacency_probabilities().to_numpy()
+    connected = (measured.truth + measured.truth.T).astype(bool)
+    assert tabulated.to_numpy()[connected].max() < 0.1 < 0.9 < found[connected].min()
+    assert order_of_levels_counts(Dataset.from_any(codes))
+
+
+def test_numbers_that_only_name_groups_have_tables():
+    rng = np.random.default_rng(0)
+    a, noise = rng.integers(5, size=400), rng.integers(5, size=400)
+    b = np.where(rng.random(400) < 0.8, np.array([3, 0, 4, 1, 2])[a], noise)
+    assert not order_of_levels_counts(Dataset.from_any(pd.DataFrame({"a": a, "b": b})))
+
+
+def test_too_few_complete_rows_to_compare_leave_the_tables():
+    codes = pd.DataFrame(np.arange(60).reshape(20, 3) % 5, columns=list("abc")).astype(float)
+    codes.iloc[1:, 0] = np.where(np.arange(19) % 2, np.nan, codes.iloc[1:, 0])
+    table = Dataset.from_any(codes, kinds=dict.fromkeys("abc", "ordinal"))
+    assert not order_of_levels_counts(table)
 
 
 @pytest.mark.parametrize("method", ["svi-dag", "svi-dag-published"])

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
-from svidag.data import Dataset
+from dataclasses import replace
+
+import numpy as np
+
+from svidag.data import Dataset, Kind
 from svidag.data.columns import listing, show
+from svidag.mechanisms.discrete import DiscreteTables
+from svidag.mechanisms.local import FamilyScores
+from svidag.mechanisms.mixed import MixedMechanism
 from svidag.methods.base import Method
 
 DISCRETE, MIXED = "discrete", "mixed"
 """Mechanisms of tables with discrete columns only, and of any others."""
+
+MORE = 2.0
+"""Regressions replace tables of probabilities where they gain so many times as much."""
+LEAST_GAIN = 3.0
+"""And so much log evidence at least."""
+MOST_COLUMNS, MOST_ROWS, LEAST_ROWS = 20, 2000, 20
+"""Of a table for that comparison: columns and complete rows, evenly spread."""
 
 
 def mechanism_for_table(
@@ -49,11 +63,14 @@ def mechanism_for_table(
             f"{data.kinds[first]}{able}; kinds={{{show(data.names[first])}: 'continuous'}} "
             "would treat its numbers as measurements"
         )
-    return mechanism_for_kinds(data), data
+    found = mechanism_for_kinds(data)
+    if found == DISCRETE and "auto" in method.support.mechanisms and order_of_levels_counts(data):
+        found = MIXED
+    return found, data
 
 
 def mechanism_for_kinds(data: Dataset) -> str:
-    """What ``"auto"`` means for the kinds of a table.
+    """What the kinds of a table ask for where nothing else is said.
 
     Examples
     --------
@@ -64,3 +81,41 @@ def mechanism_for_kinds(data: Dataset) -> str:
     if data.continuous.all():
         return "auto"
     return DISCRETE if data.discrete.all() else MIXED
+
+
+def order_of_levels_counts(data: Dataset) -> bool:
+    """Whether regressions, which know that codes are ordered, explain them far better than tables.
+
+    A table of probabilities has a number for each pair of levels. With many levels and few rows
+    these cost more evidence than any dependence gains, and no arrow is found at all. Compared are
+    the gains of log evidence by the best single cause of each column, Σ_j max_i log p(x_j | x_i) −
+    log p(x_j), by each mechanism against its own p(x_j).
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> x = np.random.default_rng(0).normal(size=(150, 2)) @ np.array([[1.3, 1.0], [0.0, 1.0]])
+    >>> order_of_levels_counts(Dataset.from_any(pd.DataFrame(x.round().astype(int))))
+    True
+    """
+    ordered = [kind is Kind.ORDINAL for kind in data.kinds]
+    if data.m < 2 or not any(ordered):
+        return False
+    kept = np.linspace(0, data.m - 1, min(data.m, MOST_COLUMNS)).astype(int).tolist()
+    table = data.columns(kept)
+    rows = np.flatnonzero(~np.isnan(table.values).any(axis=1))
+    rows = rows[:: max(1, -(-len(rows) // MOST_ROWS))]
+    if len(rows) < LEAST_ROWS or np.any(np.ptp(table.values[rows], axis=0) == 0):
+        return False
+    table = replace(table, values=table.values[rows], intervened=table.intervened[rows])
+    tabulated = _gain_of_single_causes(DiscreteTables.of(table), table.m)
+    regressed = _gain_of_single_causes(MixedMechanism(table), table.m)
+    return regressed > MORE * tabulated + LEAST_GAIN
+
+
+def _gain_of_single_causes(scores: FamilyScores, m: int) -> float:
+    nodes = np.arange(m)
+    alone = scores.family_scores(nodes, np.zeros((m, m), dtype=bool))
+    effect, cause = np.nonzero(~np.eye(m, dtype=bool))
+    given = scores.family_scores(effect, np.eye(m, dtype=bool)[cause]).reshape(m, m - 1)
+    return float(np.maximum(given.max(axis=1) - alone, 0.0).sum())
