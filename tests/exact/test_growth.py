@@ -20,6 +20,7 @@ from svidag.report import Level, judge
 from svidag.run.checkpoint import Checkpoint
 from svidag.run.deadline import Deadline
 from svidag.run.status import Status
+from svidag.samplers.ladder import free_power
 from svidag.samplers.order_chains import run_chains
 from svidag.scores import ParentSets, Shares, Weigher, compute_shares, log_evidence
 from svidag.scores.parent_sets import holds_all_sets, tabulate_all_sets
@@ -62,7 +63,9 @@ class ProblemWithTables:
         self.mechanism = IntegratedMechanism("linear", model, None)
         self.schedule = method._schedule(self.problem, usual)
         growth = method._growth(self.problem, self.mechanism, self.schedule, usual)
-        self.task = method._Task(self.problem, self.run(), self.mechanism, self.schedule, growth)
+        self.task = method._Task(
+            self.problem, self.run(), self.mechanism, self.schedule, growth, free_power(1000)
+        )
         self.grower = method._grower(self.task)
         self.halves = grow_halves(self.grower, report=silent, keep=silent)
         self.made = join_halves(self.grower, self.halves)

@@ -1,6 +1,7 @@
 """The report as data and as text: what is believed, measured, recorded; and that it escapes."""
 
 import dataclasses
+import importlib
 import json
 import re
 
@@ -226,7 +227,8 @@ def test_with_very_many_variables_the_page_has_no_table_of_all_pairs(
     posterior, tmp_path, monkeypatch
 ):
     for module in ("content", "effects"):
-        monkeypatch.setattr(f"svidag.report.{module}.MOST_VARIABLES", len(posterior.names) - 1)
+        found = importlib.import_module(f"svidag.report.{module}")
+        monkeypatch.setattr(found, "MOST_VARIABLES", len(posterior.names) - 1)
     page = posterior.report(tmp_path / "report.html").read_text(encoding="utf-8")
     assert 'class="matrix' not in page
     assert "would be too large for a page" in page
