@@ -85,26 +85,23 @@ class GrowthSettings:
     expand_within
         A set whose share is above exp(−expand_within) in some order has its neighbours scored.
     stop_share
-        Growth ends when, for every node, the new sets together have at most this share on average
-        over orders.
+        Growth ends when the new sets of every node have at most this share on average.
     refine_within
         A sketched set whose share is above exp(−refine_within) is scored by the mechanism itself.
     sketched_share
         Refining ends when, for every node, sketched sets have at most this share.
     missing_share
-        The share of parent sets outside the tables, in orders of comparable weight, that a fresh
-        search may find without further growth.
+        Share outside the tables, in comparable orders, that a fresh search may find without growth.
     candidate_share
         A variable may be left out of a node's table if its sets have a smaller share.
     omitted_share
         The share, on average over orders, of the sets that may be left out of a node's table: in
         general, and if leaving them out allows all its sums to be tabulated.
-    spare_share
-        A table may have fewer candidates than usual if the sets with all others have at most this
-        share; None: never. Tables of trial chains always have the usual number: they come from the
-        few orders that are known by then.
     trial_omitted_share
         The same for the tables of the chains that draw orders in each round.
+    spare_share
+        A table may have fewer candidates than usual if the sets with all others have at most this
+        share; None: never. Tables of chains in the rounds, which know few orders, never have.
     capacity
         Parent sets of a node that a table lists at most, where sums are not tabulated.
     powers
@@ -133,8 +130,8 @@ class GrowthSettings:
     sketched_share: float = 0.005
     candidate_share: float = 0.001
     omitted_share: tuple[float, float] = (0.001, 0.1)
-    spare_share: float | None = None
     trial_omitted_share: tuple[float, float] = (0.1, 0.15)
+    spare_share: float | None = None
     missing_share: float = 0.05
     capacity: int = 4000
     powers: tuple[float, ...] = (1.0,)
