@@ -39,6 +39,14 @@ def test_an_adjacency_is_either_direction(posterior):
     assert adjacent.equals(adjacent.T.rename_axis(index="cause", columns="effect"))
 
 
+def test_rounding_makes_no_probability_larger_than_one():
+    graphs = DrawnGraphs(GRAPHS[:1], np.array([1 + 1e-12]))
+    assert graphs.edge_probabilities().max() > 1
+    posterior = Posterior(NAMES, graphs)
+    assert posterior.edge_probabilities().to_numpy().max() == 1
+    assert posterior.adjacency_probabilities().to_numpy().max() == 1
+
+
 def test_ancestors_follow_paths(posterior):
     ancestors = posterior.ancestor_probabilities(n=20_000)
     assert ancestors.loc["smoke", "cancer"] == pytest.approx(0.8, abs=0.02)

@@ -96,12 +96,13 @@ class Posterior(Answers):
 
     def edge_probabilities(self) -> pd.DataFrame:
         """P(cause → effect | data) for every ordered pair."""
-        return self.labelled(self.graphs.edge_probabilities())
+        # A sum over orders can exceed 1 by rounding.
+        return self.labelled(np.minimum(self.graphs.edge_probabilities(), 1.0))
 
     def adjacency_probabilities(self) -> pd.DataFrame:
         """P(i → j or j → i | data): the sum of both directions, which exclude each other."""
         edges = self.graphs.edge_probabilities()
-        return self.labelled(edges + edges.T)
+        return self.labelled(np.minimum(edges + edges.T, 1.0))
 
     def ancestor_probabilities(self, n: int | None = None, seed: int = 0) -> pd.DataFrame:
         """P(a directed path leads from cause to effect | data), from n draws."""
