@@ -34,7 +34,7 @@ TOLERANCE = 5e-3
 """Steps end when the next would gain less than this, in units of the log posterior."""
 
 _EXPECTED_STEPS = 3  # with the expected information; the observed one is better near the mode
-_SHARES = (0.0, 0.3, 1.0)  # of the expected information, added where the observed is indefinite
+_SHARES = (0.3, 1.0)  # of the expected information, added where the observed is indefinite
 _STEEP = 0.7  # a step that gains this share of a straight line's gain may be too short
 _HALVINGS = 12  # of a step that does not gain
 _LOG_TWO_PI = float(np.log(2 * np.pi))
@@ -368,6 +368,31 @@ def _observed(theta, q, p, data, basis, tail, state, tail_precision):
 
 @no_type_check
 @_compiled
+def _factor_information(arguments, grams, near):
+    """The factor of the information for a step, whether there is one, and whether it is observed.
+
+    Near the mode the observed information serves, with a share of the expected one where it is
+    indefinite.
+    """
+    theta, q, p, data, _, tail, state, tail_precision = arguments
+    seen = np.zeros((0, 0))
+    if near:
+        seen = _observed(*arguments)
+        low, ok = cholesky(seen)
+        if ok:
+            return low, True, True
+    expected = _expected(theta, q, p, data, grams, tail, state, tail_precision)
+    if near:
+        for share in _SHARES:
+            low, ok = cholesky(seen + share * expected)
+            if ok:
+                return low, True, False
+    low, ok = cholesky(expected)
+    return low, ok, False
+
+
+@no_type_check
+@_compiled
 def fit(start, data, grams, basis, p, tail_precision):
     """The joint mode from a start, and Laplace's evidence.
 
@@ -382,17 +407,11 @@ def fit(start, data, grams, basis, p, tail_precision):
     failed = Fit(False, theta, -np.inf, np.zeros((1, 1)), 0)
     if not (state.finite and tail.feasible):
         return failed
-    converged, steps = False, 0
+    converged, observed, steps = False, False, 0
+    low = np.zeros((1, 1))
     while steps < MOST_STEPS and not converged:
-        info = _expected(theta, q, p, data, grams, tail, state, tail_precision)
-        low, ok = cholesky(info)
-        if steps >= _EXPECTED_STEPS:
-            near = _observed(theta, q, p, data, basis, tail, state, tail_precision)
-            for share in _SHARES:
-                factor, better = cholesky(near + share * info)
-                if better:
-                    low, ok = factor, True
-                    break
+        arguments = (theta, q, p, data, basis, tail, state, tail_precision)
+        low, ok, observed = _factor_information(arguments, grams, steps >= _EXPECTED_STEPS)
         if not ok:
             return failed
         step = solve(low, state.gradient)
@@ -421,7 +440,9 @@ def fit(start, data, grams, basis, p, tail_precision):
         steps += 1
         if not moved:
             break
-    low, ok = cholesky(_observed(theta, q, p, data, basis, tail, state, tail_precision))
+    ok = converged and observed  # then the last factor is that of the observed information here
+    if not ok:
+        low, ok = cholesky(_observed(theta, q, p, data, basis, tail, state, tail_precision))
     value = -state.value
     if ok:
         step = solve(low, state.gradient)

@@ -30,6 +30,8 @@ WIDE = 20.0
 CLOSE = 12.0
 """A prior scale is left out when the fit with another puts it so far below the best."""
 
+FALLING = 6.0
+"""The same when the fits with two others do, if evidence goes on as it does between them."""
 
 FEWEST_ROWS = 10
 """With fewer rows only the plainest scale and noise count."""
@@ -224,19 +226,33 @@ class Search:
         The quadratic around one mode says where the next is, and whether it matters, only while
         the density is nearly normal.
         """
-        normal = self.found[-1].evidence
+        nearly_normal = self.found[-1].evidence + CLOSE
         first = self._attempt([start], p, TAIL_SCALES[0])
         before, tail = first, TAIL_SCALES[0]
+        evidences = [first.evidence] if first.ok else []
         for other in TAIL_SCALES[1:]:
-            starts, matters = [before.theta, start], True
-            if before.ok and before.evidence + self._level < normal + CLOSE:
+            starts, matters = [before.theta, start], self._next_matters(evidences)
+            if before.ok and before.evidence + self._level < nearly_normal:
                 value, mode = other_prior(before, tail, other)
-                starts, matters = [mode, *starts], value + self._level > self.best - CLOSE
+                starts = [mode, *starts]
+                matters = matters and value + self._level > self.best - CLOSE
             if matters:
                 found = self._attempt(starts, p, other)
                 if found.ok:
                     before, tail = found, other
+                    evidences.append(found.evidence)
         return first.theta if first.ok else start
+
+    def _next_matters(self, evidences: list[float]) -> bool:
+        """Whether the next prior scale may matter, by the evidences with the scales before it.
+
+        Evidence is nearly concave in log τ, where the scales are equally far apart.
+        """
+        if len(evidences) == 1:
+            return evidences[0] + self._level > self.best - REACH
+        if len(evidences) == 2:
+            return 2 * evidences[1] - evidences[0] + self._level > self.best - FALLING
+        return True
 
     def _attempt(self, starts: list[np.ndarray], p: int, tail: float) -> Fit:
         """Fit from the first start, and from the next ones while that fails."""
