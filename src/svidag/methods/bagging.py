@@ -125,15 +125,20 @@ def fit_automatically(
     saved: SavedState | None,
     identity: Any,
 ) -> Posterior:
-    """Fit all rows; it stands if it explains the table and survives the probes, else a mixture."""
+    """Fit all rows; it stands if it explains the table and survives the probes, else a mixture.
+
+    Where it fails its check or most sure arrows flip, the mixture is of resampled rows; where a few
+    flip, of the fit and the probes that contradict it.
+    """
     started = time.perf_counter()
     first = fit_whole_table(batch, mechanism, done, saved, identity)
     found = check_and_probe(batch, first, done.probes, done.keep)
     posterior = first
     if found.doubtful and not batch.deadline.passed():
         found = dataclasses.replace(found, mixed=True)
-        if found.failed_check is not None:
-            lighter, planned = plan_small_bags(batch, first, found.failed_check, bag_rows)
+        doubted = found.failed_check or (found.check if found.mostly_flipped else None)
+        if doubted is not None:
+            lighter, planned = plan_small_bags(batch, first, doubted, bag_rows)
             fits = lighter.fit(planned, done.fits, done.keep, "fit of the mixture")
         else:
             planned, fits = _with_probes(batch, first, found, done)
@@ -159,14 +164,14 @@ def fit_whole_table(
 
 
 def plan_small_bags(
-    batch: FitBatch, first: Posterior, failed: FitCheck, bag_rows: int | None
+    batch: FitBatch, first: Posterior, check: FitCheck, bag_rows: int | None
 ) -> tuple[FitBatch, list[PlannedFit]]:
-    """Fits of few rows each, for a table whose fit fails its check; and the batch that runs them.
+    """Fits of few rows each, for a table whose fit is in doubt; and the batch that runs them.
 
     The fits of that batch are cheaper than the first one (`Method.for_mixture`).
     """
     n = batch.problem.data.n_rows
-    rows = rows_of_a_bag(failed, n) if bag_rows is None else min(bag_rows, n)
+    rows = rows_of_a_bag(check, n) if bag_rows is None else min(bag_rows, n)
     choices = specifications(batch.method, mixture_mechanism(batch, first))
     lighter = dataclasses.replace(batch, method=batch.method.for_mixture())
     return lighter, batch.plan_bags(choices, FITS, rows)

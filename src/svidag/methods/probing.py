@@ -28,8 +28,9 @@ from svidag.run.streams import Stream, child_seed, generator
 FITS = 16
 """Fits of a mixture that `bags="auto"` makes."""
 
-PROBE_ROWS = 1000
-"""Rows of a probe at most: it is to find out whether arrows flip, not how sure they are."""
+PROBE_ROWS, FLEXIBLE_ROWS = 1000, 500
+"""Rows of a probe at most, and of one with flexible mechanisms: it is to find out whether arrows
+flip, not how sure they are."""
 
 DECISIVE = 60.0
 """Log evidence by which a fit that passes its check must explain more than a probe, on the rows of
@@ -82,17 +83,25 @@ def probe_all(batch: FitBatch, first: Posterior) -> Sensitivity:
 
 
 def plan_probes(batch: FitBatch, first: Posterior) -> list[Probe]:
-    """Other margins; the simplest mechanism, if another was chosen; a resample."""
+    """Other margins; the simplest mechanism, if another was chosen; other noise; a resample.
+
+    Networks with Gaussian noise can read batches, or rows that depend on each other, as curved
+    effects that leave Gaussian noise. Flexible mechanisms find other ones there.
+    """
     mechanism = first.mechanism
     assert mechanism is not None
     n, seed = batch.problem.data.n_rows, batch.seed
     rng = generator(seed, Stream.PROBE_SEEDS)
     some = np.arange(n) if n <= PROBE_ROWS else np.sort(rng.choice(n, PROBE_ROWS, replace=False))
+    few = some[:: -(-len(some) // FLEXIBLE_ROWS)]
     drawn = batch.resample(min(n, PROBE_ROWS), FITS)
     asked = [("margins", "rank-Gaussian margins", Specification(RANK, mechanism), some)]
     if mechanism not in (MECHANISMS[0], DISCRETE, MIXED):
         simple = MECHANISMS[0]
         asked.append(("mechanism", f"{simple} mechanisms", Specification(RAW, simple), some))
+    if mechanism == MECHANISMS[2] and mixture_mechanism(batch, first) == "auto":
+        flexible = MECHANISMS[1]
+        asked.append(("noise", f"{flexible} mechanisms", Specification(RAW, flexible), few))
     asked.append(("resample", "resampled rows", Specification(RAW, mechanism), drawn))
     return [
         Probe(change, words, PlannedFit(spec, rows, child_seed(seed, Stream.PROBE_SEEDS, k)))
@@ -137,7 +146,7 @@ def _credible(
     causes at all: what a change of margins does to single columns drops out.
     """
     kinds = probe.planned.specification.mechanism in (DISCRETE, MIXED)
-    if kinds or check is None or not check.passed or probe.change == "resample":
+    if kinds or check is None or not check.passed or probe.change in ("noise", "resample"):
         return True
     planned, seed = probe.planned, batch.seed
     same_rows = dataclasses.replace(planned, specification=Specification(RAW, MECHANISMS[1]))
@@ -178,17 +187,20 @@ def mixture_mechanism(batch: FitBatch, first: Posterior) -> str:
 
 
 def rows_of_a_bag(check: FitCheck, n: int) -> int:
-    """How many rows each fit of the mixture sees where a fit of all fails its check.
+    """How many rows each fit of the mixture sees where a fit of all is not to be trusted.
 
     Log evidence is proportional to rows, that of a misfit as well as that of an effect. So evidence
     must shrink until what the misfit says is no longer sure: to 50/δ rows where the residuals of
-    two variables depend on each other by δ, within FEWEST and MOST. Rows that are like their
-    neighbours count for less.
+    two variables depend on each other by δ, within FEWEST and MOST. Where they do not and yet most
+    arrows flip, it is half of the rows, within the same bounds. Rows that are like their neighbours
+    count for less.
 
     Examples
     --------
     >>> rows_of_a_bag(FitCheck(1e-6, ("a", "b"), 0.2, 1.0, 0.0), 1000)
     250
     """
-    rows = float(MOST) if check.explained else MISFIT_ROWS / max(check.excess, 1e-9)
+    rows = n / 2 if check.passed else float(MOST)
+    if not check.explained:
+        rows = MISFIT_ROWS / max(check.excess, 1e-9)
     return int(min(n, np.clip(round(min(rows, check.effective_rows(n))), FEWEST, MOST)))

@@ -28,12 +28,20 @@ OPPOSITE = 0.95
 """What a resample must give instead: it adds noise of its own, which alone can take an arrow that
 is barely sure below one half."""
 
-LEAST: Mapping[str, float] = MappingProxyType({"margins": 0.0, "mechanism": 0.5, "resample": 0.25})
+LEAST: Mapping[str, float] = MappingProxyType(
+    {"margins": 0.0, "mechanism": 0.5, "noise": 0.4, "resample": 0.25}
+)
 """What a probe may change, and the share of sure arrows that it must contradict before it counts.
 
 A simpler mechanism cannot see curvature, so that it loses or turns some arrows of any curved table;
 but where it contradicts most of them, the evidence for curvature came from elsewhere: tails,
-batches, uneven noise. A resample repeats rows, which by itself turns an arrow now and then."""
+batches, uneven noise. Flexible noise on a few hundred rows loses some arrows of any table of
+networks. A resample repeats rows, which by itself turns an arrow now and then."""
+
+
+MANY, SEVERAL = 0.25, 3
+"""Where more than this share of the sure arrows flip, and at least so many of them, the model is in
+doubt, not single arrows."""
 
 
 def contradictions(
@@ -66,7 +74,7 @@ class Sensitivity:
     edges
         P(i → j) in the fit of all rows.
     changes
-        What each probe changed: ``"margins"``, ``"mechanism"`` or ``"resample"``.
+        What each probe changed: ``"margins"``, ``"mechanism"``, ``"noise"`` or ``"resample"``.
     probes
         Each probe in words.
     probed
@@ -140,6 +148,11 @@ class Sensitivity:
         return bool(self.sure and (self.failed_check is not None or too_many))
 
     @property
+    def mostly_flipped(self) -> bool:
+        """Whether so many sure arrows flip that those which do not are in doubt too."""
+        return bool(self.flipped.sum() >= max(SEVERAL, MANY * self.sure))
+
+    @property
     def reason(self) -> str:
         """Why sure arrows must not be trusted, to follow a "because"."""
         if self.failed_check is not None:
@@ -174,7 +187,12 @@ class Sensitivity:
             one = "The one sure arrow" if self.sure == 1 else f"All {sure}"
             kept = "survives" if self.sure == 1 else "survive"
             return f"{one} {kept} other specifications ({'; '.join(self.probes)})."
-        words = {"margins": "the margins", "mechanism": "the mechanism", "resample": "the rows"}
+        words = {
+            "margins": "the margins",
+            "mechanism": "the mechanism",
+            "noise": "the shape of the noise",
+            "resample": "the rows",
+        }
         causes = joined([words[change] for change in self.causes])
         return f"{flips} of {sure} changed with {causes}."
 
