@@ -108,7 +108,7 @@ def compare(ours: list, theirs: list, m: int) -> tuple[float, float, float]:
     off = ~np.eye(m, dtype=bool)
     both = [np.array([p for p, _ in runs if len(p)])[:, off] for runs in (ours, theirs)]
     difference = both[0].mean(axis=0) - both[1].mean(axis=0)
-    variance = sum(p.var(axis=0, ddof=1) / len(p) for p in both)
+    variance = np.sum([p.var(axis=0, ddof=1) / len(p) for p in both], axis=0)
     z = difference[variance > 0] / np.sqrt(variance[variance > 0])
     return np.abs(difference).mean(), np.sqrt(np.mean(z**2)), np.abs(z).max()
 
