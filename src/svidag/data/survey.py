@@ -247,8 +247,8 @@ def _time_order(numbers: pd.DataFrame, variables: pd.DataFrame) -> Iterator[Advi
     if n < 20 or numbers.shape[1] < 2:
         return
     ranks = numbers.rank()
-    for _, column in variables.items():
-        codes = pd.Series(pd.factorize(column)[0], index=column.index)
+    for j in range(variables.shape[1]):
+        codes = pd.Series(pd.factorize(variables.iloc[:, j])[0], index=numbers.index)
         if _in_blocks(codes.to_numpy()):
             ranks = ranks - ranks.groupby(codes).transform("mean")
     neighbours = {
@@ -269,7 +269,7 @@ def _in_blocks(codes: Int[np.ndarray, " N"]) -> bool:
     """Whether the rows of each of few values stand together."""
     different = len(np.unique(codes))
     changes = np.count_nonzero(np.diff(codes))
-    return 1 < different <= len(codes) / ROWS_OF_A_BLOCK and changes == different - 1
+    return bool(1 < different <= len(codes) / ROWS_OF_A_BLOCK and changes == different - 1)
 
 
 def _knowledge(names: Sequence[str]) -> Iterator[Advice]:

@@ -40,8 +40,8 @@ MAX_EXACT_FLEXIBLE = 8
 """Variables up to which flexible and mixed mechanisms are; a search fits fewer families."""
 
 MAX_EXACT_REGRESSIONS, MAX_EXACT_REGRESSION_ROWS = 5000, 2.5e7
-"""Parent sets of all discrete variables up to which larger mixed problems are, and these times rows:
-half a minute (nine columns, eight of them codes, 6366 rows: 12 s; with 500 rows: 4 s)."""
+"""Parent sets of all discrete variables up to which larger mixed problems are, and these times
+rows: half a minute (nine columns, eight of them codes, 6366 rows: 12 s; with 500 rows: 4 s)."""
 
 MAX_EXACT_COUNTS = 2.5e8
 """Rows times parent sets of all variables up to which discrete problems are: ten seconds."""
