@@ -226,6 +226,8 @@ def fit(
         else:
             if run.checkpoint.exists() and not restart:
                 write_note(f"Going on with the run in {run.path}.")
+            if not (quiet or as_json):  # what a fit needs takes seconds to import
+                write_note(f"Reading {request.data}.")
             with run.running(request, restart=restart):
                 _run(run, request, False if quiet or as_json else None, workers)
         _write_summary(run, as_json)
