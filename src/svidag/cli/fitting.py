@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from svidag.cli.messages import explain_errors, output, write_line, write_note
+from svidag.cli.messages import as_options, explain_errors, output, write_line, write_note
 from svidag.cli.run_directory import Request, RunDirectory
 
 DataFile = Annotated[
@@ -276,7 +276,7 @@ def _write_summary(run: RunDirectory, as_json: bool) -> None:
     screen.print(pair_table(found.decisions))
     lines = [*more_line(found.decisions), found.counts, found.mechanism]
     for line in [*lines, *verdict_lines(verdict), *sensitivity_lines(posterior)]:
-        write_line(line)
+        write_line(as_options(line))
     place = shlex.quote(str(run.path))
     write_note(f"Saved in {run.path}. `svidag report {place}` makes a page to read.")
 
