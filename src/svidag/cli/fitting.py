@@ -230,6 +230,8 @@ def fit(
                 write_note(f"Reading {request.data}.")
             with run.running(request, restart=restart):
                 _run(run, request, False if quiet or as_json else None, workers)
+                if not (quiet or as_json):
+                    write_note("Summing up.")
         _write_summary(run, as_json)
 
 
