@@ -106,7 +106,7 @@ def draw(network: str, rows: int, seed: int) -> tuple[pd.DataFrame, np.ndarray]:
     )
     model = BIFReader(string=text.decode()).get_model()
     drawn = model.simulate(n_samples=rows, seed=seed, show_progress=False)
-    names = sorted(name for name in drawn if drawn[name].nunique() > 1)
+    names = sorted(map(str, drawn.columns[drawn.nunique() > 1]))
     codes = pd.DataFrame({name: pd.Categorical(drawn[name]).codes for name in names})
     truth = np.zeros((len(names), len(names)), dtype=np.uint8)
     for cause, effect in model.edges:
