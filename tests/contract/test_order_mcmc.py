@@ -9,9 +9,13 @@ import pandas as pd
 import pytest
 
 import svidag
+from svidag.data import Dataset
 from svidag.exact import posterior as exact_posterior
 from svidag.graph import are_dags
 from svidag.mechanisms.linear import LinearGaussian
+from svidag.mechanisms.mixed import MixedMechanism
+from svidag.mechanisms.mixed_screen import ScreenedMixed
+from svidag.mechanisms.order_averaged import OrderAveraged
 from svidag.mechanisms.wide import WideNetwork
 from svidag.methods.order_mcmc import IN_A_MIXTURE, OrderMCMC, can_be_summed
 from svidag.prior import Prior
@@ -183,6 +187,16 @@ def test_what_is_small_depends_on_the_mechanism_and_the_rows():
     for m, small in ((18, True), (19, False)):
         x = np.random.default_rng(0).standard_normal((40, m))
         assert can_be_summed(LinearGaussian.from_values(x)) is small
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "small"), [(9, 6366, True), (10, 500, True), (10, 20_000, False), (11, 60, False)]
+)
+def test_tables_of_codes_are_small_by_columns_and_rows(m, n, small):
+    rng = np.random.default_rng(0)
+    codes = pd.DataFrame(rng.integers(1, 6, (n, m - 1)), columns=[f"q{j}" for j in range(m - 1)])
+    data = Dataset.from_any(codes.assign(x=rng.normal(size=n)))
+    assert can_be_summed(ScreenedMixed(OrderAveraged(MixedMechanism(data)))) is small
 
 
 @pytest.mark.filterwarnings("ignore::svidag.FitWarning")  # and something is missing
