@@ -93,10 +93,10 @@ def test_information_about_the_graph_agrees_with_enumeration(tabulated, monkeypa
 
 def test_the_form_of_regressions_tells_no_direction(mixed):
     design, rows = outcomes(mixed, 1, 5, seed=1)
-    sets = SetDensities(mixed.mechanisms, 0, rows)
+    sets = SetDensities(mixed.mechanisms, 0)
     nobody = np.zeros(0, dtype=int)
-    forward = sets.family(0, nobody) + sets.family(1, np.array([0]))
-    backward = sets.family(1, nobody) + sets.family(0, np.array([1]))
+    forward = sets.family(0, nobody, rows) + sets.family(1, np.array([0]), rows)
+    backward = sets.family(1, nobody, rows) + sets.family(0, np.array([1]), rows)
     np.testing.assert_allclose(forward, backward, atol=1e-8)
     assert design.uncertainty > 0.9
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import typer
 from rich.console import Console
+from rich.status import Status
 
 ONE_VALUE = re.compile(r"""\b(missing|mechanism|method)=(['"])([\w-]+)\2""")
 BY_COLUMN = re.compile(
@@ -39,6 +40,11 @@ def write_note(text: str) -> None:
     """Print text that is not a result on standard error."""
     console = Console(stderr=True, highlight=False, markup=False, emoji=False)
     console.print("\n".join(map(printable, text.split("\n"))), soft_wrap=True)
+
+
+def waiting(text: str) -> Status:
+    """While this is open, a terminal shows what is being done."""
+    return Console(stderr=True, highlight=False).status(text)
 
 
 def printable(text: str) -> str:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from svidag.cli.messages import explain_errors, output, write_line, write_note
+from svidag.cli.messages import explain_errors, output, waiting, write_line, write_note
 from svidag.cli.run_directory import RunDirectory
 
 Run = Annotated[Path, typer.Argument(help="The directory of a finished `svidag fit`.")]
@@ -150,13 +150,14 @@ def next_experiments(
             raise ValueError("--about takes a cause and an effect: --about CAUSE --about EFFECT")
         posterior = RunDirectory(run).load()
         chosen = dict(_values(posterior, text) for text in values or ())
-        found = posterior.next_experiments(
-            rows,
-            about=None if about is None else (about[0], about[1]),
-            values=chosen or None,
-            n=n,
-            seed=seed,
-        )
+        with waiting("simulating experiments"):
+            found = posterior.next_experiments(
+                rows,
+                about=None if about is None else (about[0], about[1]),
+                values=chosen or None,
+                n=n,
+                seed=seed,
+            )
         if as_json:
             typer.echo(json.dumps(found.to_dict()))
             return

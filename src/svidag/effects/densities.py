@@ -185,10 +185,9 @@ class Families:
         if isinstance(self.distribution, DiscreteParameters):
             return table_predictive(self.distribution, node, parents, rows)
         if isinstance(self.distribution, MixedParameters):
-            if self._sets is None or self._sets.rows is not rows:
-                known = {} if self._sets is None else self._sets.evidence
-                self._sets = SetDensities(self.distribution, self.seed, rows, known)
-            return self._sets.family(node, parents)
+            if self._sets is None:
+                self._sets = SetDensities(self.distribution, self.seed)
+            return self._sets.family(node, parents, rows)
         equations = self._equations(node, parents, rows.shape[2])
         flat = rows.reshape(-1, rows.shape[2])
         nodes = np.full(PARAMETERS, node)

@@ -26,8 +26,9 @@ from scipy.special import gammaln, logsumexp
 from svidag.mechanisms.discrete import configurations
 from svidag.mechanisms.discrete_parameters import DiscreteParameters
 from svidag.mechanisms.local import pack_sets, unpack_sets
-from svidag.mechanisms.mixed_parameters import MixedParameters
+from svidag.mechanisms.mixed_parameters import MixedParameters, log_densities
 from svidag.mechanisms.mixed_screen import ScreenedMixed
+from svidag.mechanisms.nodewise import NodeEquation
 from svidag.mechanisms.order_averaged import OrderAveraged
 from svidag.run.cores import on_all_cores
 from svidag.run.streams import Stream, child_seed
@@ -36,6 +37,9 @@ DRAWS = 12
 """Draws of the parameters of a regression."""
 MOST_PARENTS = 4
 """Parents of a family whose subsets are all looked at; of more only those that explain it."""
+
+Family = tuple[int, int]
+"""A variable and its causes as a bit mask."""
 
 
 def table_predictive(
@@ -66,7 +70,7 @@ def table_predictive(
 
 @dataclass(eq=False)
 class SetDensities:
-    """log p̃(Y_S, D_S) − log p̃(D_S) of sets of variables, for the rows of one experiment.
+    """log p̃(Y_S, D_S) − log p̃(D_S) of sets of variables, for the rows of one experiment at a time.
 
     Attributes
     ----------
@@ -74,18 +78,21 @@ class SetDensities:
         The regressions.
     seed
         For draws of their parameters.
-    rows
-        The rows of every simulated experiment.
     """
 
     distribution: MixedParameters
     seed: int
-    rows: Float[np.ndarray, "B R m"]
-    evidence: dict[tuple[int, int], float] = field(default_factory=dict)
+    _rows: Float[np.ndarray, "B R m"] | None = field(default=None, init=False)
     _known: dict[int, tuple[np.ndarray, float]] = field(default_factory=dict, init=False)
+    _evidence: dict[Family, float] = field(default_factory=dict, init=False)
+    _drawn: dict[Family, list[NodeEquation]] = field(default_factory=dict, init=False)
 
-    def family(self, node: int, parents: Int[np.ndarray, " l"]) -> Float[np.ndarray, " B"]:
+    def family(
+        self, node: int, parents: Int[np.ndarray, " l"], rows: Float[np.ndarray, "B R m"]
+    ) -> Float[np.ndarray, " B"]:
         """log p̂(Y_j | Y_P, D)."""
+        if rows is not self._rows:
+            self._rows, self._known = rows, {0: (np.zeros(len(rows)), 0.0)}
         kept = np.zeros(self.distribution.model.m, dtype=bool)
         kept[parents] = True
         if len(parents) > MOST_PARENTS:
@@ -100,7 +107,6 @@ class SetDensities:
 
     def _fill(self, whole: int) -> None:
         """Every subset of this set, the small ones first."""
-        self._known.setdefault(0, (np.zeros(len(self.rows)), 0.0))
         parts, part = [], whole
         while part:
             if part not in self._known:
@@ -137,19 +143,22 @@ class SetDensities:
 
     def _regression(self, node: int, given: int) -> tuple[Float[np.ndarray, " B"], float]:
         """log p(D_j | D_S) p(Y_j | Y_S, D) of every experiment, and the first factor alone."""
-        parents = np.flatnonzero(unpack_sets([given], self.distribution.model.m)[0])
-        evidence = self.evidence[node, given]
-        seed = child_seed(self.seed, Stream.EXPERIMENT_PARAMETERS, node, *map(int, parents))
-        flat = self.rows.reshape(-1, self.rows.shape[2])
-        terms = self.distribution.log_densities(node, parents, DRAWS, seed, flat)
-        terms = terms.reshape(DRAWS, *self.rows.shape[:2]).sum(axis=2)
+        assert self._rows is not None
+        if (node, given) not in self._drawn:
+            parents = np.flatnonzero(unpack_sets([given], self.distribution.model.m)[0])
+            seed = child_seed(self.seed, Stream.EXPERIMENT_PARAMETERS, node, *map(int, parents))
+            self._drawn[node, given] = self.distribution.drawn(node, parents, DRAWS, seed)
+        evidence = self._evidence[node, given]
+        flat = self._rows.reshape(-1, self._rows.shape[2])
+        terms = log_densities(self._drawn[node, given], flat)
+        terms = terms.reshape(DRAWS, *self._rows.shape[:2]).sum(axis=2)
         return evidence + logsumexp(terms, axis=0) - np.log(DRAWS), evidence
 
-    def _weigh(self, families: list[tuple[int, int]]) -> None:
+    def _weigh(self, families: list[Family]) -> None:
         """log p(D_j | D_S) of families for which it is not known."""
-        unknown = [one for one in families if one not in self.evidence]
+        unknown = [one for one in families if one not in self._evidence]
         if unknown:
             model, nodes = self.distribution.model, np.array([node for node, _ in unknown])
             sets = unpack_sets([given for _, given in unknown], model.m)
             scores = model.family_scores(nodes, sets).tolist()
-            self.evidence.update(zip(unknown, scores, strict=True))
+            self._evidence.update(zip(unknown, scores, strict=True))

@@ -210,22 +210,11 @@ class MixedParameters(ParameterDistribution):
         """The more probable version of every node, at its mode."""
         return draw_by_family(graphs, nodes, lambda j, p, n: self._family(j, p, n, None))
 
-    def log_densities(
-        self,
-        j: int,
-        parents: Int[np.ndarray, " l"],
-        count: int,
-        seed: int,
-        rows: Float[np.ndarray, "N m"],
-    ) -> Float[np.ndarray, "count N"]:
-        """log p(x_j | x_P, θ) by so many draws of θ; features are computed once."""
-        found, features = [], {}
-        for equation in self._family(j, parents, count, family_generator(seed, j, parents)):
-            assert isinstance(equation, LevelProbabilities | GaussianRegression)
-            if id(equation.inputs) not in features:
-                features[id(equation.inputs)] = equation.inputs.of(rows)
-            found.append(equation.log_density(rows, features[id(equation.inputs)]))
-        return np.stack(found)
+    def drawn(
+        self, j: int, parents: Int[np.ndarray, " l"], count: int, seed: int
+    ) -> list[NodeEquation]:
+        """So many draws of one variable's equation, given its causes."""
+        return self._family(j, parents, count, family_generator(seed, j, parents))
 
     def _family(
         self,
@@ -287,3 +276,16 @@ class MixedParameters(ParameterDistribution):
         elif self.scaling is not None:
             middle, scale = float(self.scaling.centre[j]), float(self.scaling.scale[j])
         return GaussianRegression(j, inputs, slopes, intercept, sd, middle, scale, count)
+
+
+def log_densities(
+    drawn: list[NodeEquation], rows: Float[np.ndarray, "N m"]
+) -> Float[np.ndarray, "count N"]:
+    """log p(x_j | x_P, θ) by each draw of one variable's equation; features are computed once."""
+    found, features = [], {}
+    for equation in drawn:
+        assert isinstance(equation, LevelProbabilities | GaussianRegression)
+        if id(equation.inputs) not in features:
+            features[id(equation.inputs)] = equation.inputs.of(rows)
+        found.append(equation.log_density(rows, features[id(equation.inputs)]))
+    return np.stack(found)
