@@ -17,6 +17,7 @@ from svidag.mechanisms.mixed import MixedMechanism
 from svidag.mechanisms.mixed_screen import ScreenedMixed
 from svidag.mechanisms.order_averaged import OrderAveraged
 from svidag.mechanisms.wide import WideNetwork
+from svidag.methods import mechanism_choice, order_mcmc
 from svidag.methods.order_mcmc import IN_A_MIXTURE, OrderMCMC, can_be_summed
 from svidag.prior import Prior
 from svidag.run.status import Status
@@ -242,3 +243,20 @@ def test_one_fit_of_many_is_lighter_except_where_it_was_set():
     lighter = OrderMCMC(rounds=7).for_mixture()
     assert (lighter.orders, lighter.rounds) == (IN_A_MIXTURE["orders"], 7)
     assert lighter.orders < OrderMCMC().orders
+
+
+def test_the_choice_of_the_mechanism_is_kept(tmp_path, monkeypatch):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    file, data = tmp_path / "fit.svidag", table(60)
+    asked = {"checkpoint": file, "bags": None, "progress": False}
+    whole = svidag.fit(data, bags=None, progress=False)
+    with monkeypatch.context() as patch:
+        patch.setattr(order_mcmc, "sum_exactly", stop)
+        with pytest.raises(KeyboardInterrupt):
+            svidag.fit(data, **asked)
+    monkeypatch.setattr(mechanism_choice, "choose_of_all", stop)  # not again
+    found = svidag.fit(data, **asked)
+    assert found.edge_probabilities().equals(whole.edge_probabilities())
+    assert found.diagnostics.mechanism_margin == whole.diagnostics.mechanism_margin

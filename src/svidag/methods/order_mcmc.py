@@ -107,6 +107,8 @@ class OrderMCMC(SamplingSettings, Method):
             coarsen=run.coarsen,
             with_flexible=_flexible_is_affordable(problem),
         )
+        if run.mechanism == "auto":  # with many rows the choice takes minutes
+            run.checkpoint.keep("mechanism", dict)
         if self.exact and can_be_summed(mechanism.scores):
             return sum_exactly(problem, run, mechanism)
         found = sample_orders(problem, run, mechanism, self)
