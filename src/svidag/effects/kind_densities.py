@@ -21,7 +21,7 @@ from functools import cached_property
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
-from scipy.special import gammaln, logsumexp
+from scipy.special import gammaln
 
 from svidag.mechanisms.discrete import configurations
 from svidag.mechanisms.discrete_parameters import DiscreteParameters
@@ -152,7 +152,7 @@ class SetDensities:
         flat = self._rows.reshape(-1, self._rows.shape[2])
         terms = log_densities(self._drawn[node, given], flat)
         terms = terms.reshape(DRAWS, *self._rows.shape[:2]).sum(axis=2)
-        return evidence + logsumexp(terms, axis=0) - np.log(DRAWS), evidence
+        return evidence + np.logaddexp.reduce(terms) - np.log(DRAWS), evidence
 
     def _weigh(self, families: list[Family]) -> None:
         """log p(D_j | D_S) of families for which it is not known."""
