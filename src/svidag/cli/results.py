@@ -26,7 +26,8 @@ def report(
     with explain_errors():
         place = RunDirectory(run)
         target = file or place.report
-        place.load().report(target)
+        with waiting("writing the report"):
+            place.load().report(target)
         write_line(f"Wrote {target}")
 
 
