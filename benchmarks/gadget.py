@@ -49,7 +49,7 @@ GADGET = """
 import json, sys, time
 import numpy as np, sumu
 codes = np.loadtxt(sys.argv[1], delimiter=",", skiprows=1, dtype=np.int32)
-chains, steps, mode = int(sys.argv[3]), int(sys.argv[4]), sys.argv[5]
+chains, steps, K, mode = *map(int, sys.argv[3:6]), sys.argv[6]
 
 class Sums(sumu.CandidateRestrictedScore):
     # Over the parent sets within U that meet T; those that cancel are added one by one.
@@ -72,7 +72,7 @@ if mode == "repaired":
 np.random.seed(0)
 clock, cpu = time.perf_counter(), time.process_time()
 sampler = sumu.Gadget(
-    data=sumu.Data(codes), scoref="bdeu", ess=1, max_id=-1, K=min(15, codes.shape[1] - 1), d=3,
+    data=sumu.Data(codes), scoref="bdeu", ess=1, max_id=-1, K=min(K, codes.shape[1] - 1), d=3,
     cp_algo="greedy-lite", mc3_chains=chains, burn_in=steps, iterations=steps,
     thinning=max(1, steps // 1000), tolerance=2**-32,
 )
@@ -152,9 +152,11 @@ def main() -> None:
     parser.add_argument("--tables", type=int, default=1)
     parser.add_argument("--chains", default="16")
     parser.add_argument("--steps", default="10000")
+    parser.add_argument("--candidates", default="15")
     parser.add_argument("--released", action="store_true")
     asked = parser.parse_args()
     mode = "released" if asked.released else "repaired"
+    settings = asked.chains, asked.steps, asked.candidates, mode
     print("| network | variables, arrows | | E-SHD (CPDAG) | (DAG) | seconds | of CPU |")
     print("|---|---|---|---|---|---|---|", flush=True)
     with tempfile.TemporaryDirectory() as folder:
@@ -168,7 +170,7 @@ def main() -> None:
                     warm = False
                 for name, python, program, more in (
                     ("svidag", sys.executable, OURS, ()),
-                    (f"Gadget, {mode}", asked.gadget, GADGET, (asked.chains, asked.steps, mode)),
+                    (f"Gadget, {mode}", asked.gadget, GADGET, settings),
                 ):
                     start = (
                         f"| {Path(network).stem} #{seed} | {len(truth)}, {truth.sum()} | {name} "
