@@ -11,11 +11,11 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import gammaln, logsumexp
+from scipy.special import expit, gammaln, logsumexp
 from threadpoolctl import threadpool_limits
 
 from svidag.exact.orders import log_consistent_orders
-from svidag.kernels import categories, counting, elimination, gaussian_families, ridge
+from svidag.kernels import categories, counting, elimination, gaussian_families, ordered, ridge
 from svidag.mechanisms.discrete_regression import contrasts
 from svidag.mechanisms.linear import LinearGaussian
 
@@ -114,6 +114,56 @@ def levels() -> Case:
     return Case(f"Regression of two levels, {n} rows, {d} features", ours, library)
 
 
+def thresholds() -> Case:
+    n, d, size = 300, 6, 5
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((n, d))
+    level = np.digitize(x.sum(axis=1) + rng.logistic(size=n), [-3.0, -1.0, 1.0, 3.0])
+    precision, steps, enough = 0.15, 60, 1e-12
+    start = np.append(np.array([-3.0, -1.0, 1.0, 3.0]), np.zeros(d))
+    row, once = np.arange(n), np.ones(n)
+
+    def ours() -> np.ndarray:
+        theta = start.copy()
+        ordered.find_mode(theta, x, row, level, once, precision, steps, enough, 30)
+        return theta
+
+    def library() -> np.ndarray:
+        theta, k = start.copy(), size - 1
+        first = np.eye(size)[level]
+        upper, lower = first[:, :k], first[:, 1:]  # which threshold is above, which below
+        for _ in range(steps):
+            below = expit(theta[:k] - (x @ theta[k:])[:, None])
+            F = np.concatenate([np.zeros((n, 1)), below, np.ones((n, 1))], axis=1)
+            u, v = F[row, level + 1], F[row, level]
+            gap = np.diff(theta[:k], prepend=-np.inf, append=np.inf)
+            between = 1 / np.expm1(gap)
+            bend = (between * (1 + between))[level]
+            c_u, c_v = u * (1 - u), v * (1 - v)
+            slope = np.append(
+                (1 - u + between[level]) @ upper
+                - (v + between[level]) @ lower
+                + 1
+                - 2 * expit(theta[:k]),
+                (u + v - 1) @ x - precision * theta[k:],
+            )
+            H = np.zeros((k + d, k + d))
+            own = (c_u + bend) @ upper + (c_v + bend) @ lower
+            H[:k, :k] = np.diag(own + 2 * expit(theta[:k]) * expit(-theta[:k]))
+            across = (upper.T * bend) @ lower
+            H[:k, :k] -= across + across.T
+            H[:k, k:] = -((upper.T * c_u) + (lower.T * c_v)) @ x
+            H[k:, :k] = H[:k, k:].T
+            H[k:, k:] = (x.T * (c_u + c_v)) @ x + precision * np.eye(d)
+            step = np.linalg.solve(H, slope)
+            if slope @ step < enough:
+                break
+            theta = theta + step
+        return theta
+
+    return Case(f"Regression of {size} ordered levels, {n} rows, {d} features", ours, library)
+
+
 def backward() -> Case:
     size, least = 20, 0.003
     rng = np.random.default_rng(0)
@@ -190,6 +240,7 @@ CASES = {
     "gaussian_families": bge,
     "counting": bdeu,
     "categories": levels,
+    "ordered": thresholds,
     "elimination": backward,
     "order_sums": orders,
     "ridge": networks,

@@ -9,10 +9,15 @@ import pandas as pd
 import pytest
 
 import svidag
+from svidag.data import Dataset
 from svidag.exact import posterior as exact_posterior
 from svidag.graph import are_dags
 from svidag.mechanisms.linear import LinearGaussian
+from svidag.mechanisms.mixed import MixedMechanism
+from svidag.mechanisms.mixed_screen import ScreenedMixed
+from svidag.mechanisms.order_averaged import OrderAveraged
 from svidag.mechanisms.wide import WideNetwork
+from svidag.methods import mechanism_choice, order_mcmc
 from svidag.methods.order_mcmc import IN_A_MIXTURE, OrderMCMC, can_be_summed
 from svidag.prior import Prior
 from svidag.run.status import Status
@@ -185,6 +190,16 @@ def test_what_is_small_depends_on_the_mechanism_and_the_rows():
         assert can_be_summed(LinearGaussian.from_values(x)) is small
 
 
+@pytest.mark.parametrize(
+    ("m", "n", "small"), [(9, 6366, True), (10, 500, True), (10, 20_000, False), (11, 60, False)]
+)
+def test_tables_of_codes_are_small_by_columns_and_rows(m, n, small):
+    rng = np.random.default_rng(0)
+    codes = pd.DataFrame(rng.integers(1, 6, (n, m - 1)), columns=[f"q{j}" for j in range(m - 1)])
+    data = Dataset.from_any(codes.assign(x=rng.normal(size=n)))
+    assert can_be_summed(ScreenedMixed(OrderAveraged(MixedMechanism(data)))) is small
+
+
 @pytest.mark.filterwarnings("ignore::svidag.FitWarning")  # and something is missing
 def test_chains_that_stay_apart_are_warned_of():
     """Orders that do not move."""
@@ -228,3 +243,20 @@ def test_one_fit_of_many_is_lighter_except_where_it_was_set():
     lighter = OrderMCMC(rounds=7).for_mixture()
     assert (lighter.orders, lighter.rounds) == (IN_A_MIXTURE["orders"], 7)
     assert lighter.orders < OrderMCMC().orders
+
+
+def test_the_choice_of_the_mechanism_is_kept(tmp_path, monkeypatch):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    file, data = tmp_path / "fit.svidag", table(60)
+    asked = {"checkpoint": file, "bags": None, "progress": False}
+    whole = svidag.fit(data, bags=None, progress=False)
+    with monkeypatch.context() as patch:
+        patch.setattr(order_mcmc, "sum_exactly", stop)
+        with pytest.raises(KeyboardInterrupt):
+            svidag.fit(data, **asked)
+    monkeypatch.setattr(mechanism_choice, "choose_of_all", stop)  # not again
+    found = svidag.fit(data, **asked)
+    assert found.edge_probabilities().equals(whole.edge_probabilities())
+    assert found.diagnostics.mechanism_margin == whole.diagnostics.mechanism_margin

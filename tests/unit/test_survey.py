@@ -80,6 +80,16 @@ def test_rows_in_time_order_but_not_sorted_rows():
     assert survey(steps.sort_values("a")) == []
 
 
+def test_rows_sorted_by_a_class_that_moves_every_column_are_not_in_time_order():
+    grown = pd.DataFrame(np.random.default_rng(0).normal(size=(200, 3)), columns=list("abc"))
+    grown["class"] = np.repeat([0, 1, 2, 3], 50)
+    grown[list("abc")] += grown[["class"]].to_numpy()
+    assert survey(grown) == []
+    assert survey(grown.assign(**{"class": np.repeat(list("wxyz"), 50)})) == []
+    (advice,) = survey(grown[list("abc")])
+    assert advice.option.startswith("--coarsen ")
+
+
 def test_what_nothing_is_likely_to_cause():
     (advice,) = survey(numbers().rename(columns={"a": "Age"}))
     assert "tiers: [[Age], [b, c]]" in advice.advice

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from svidag.cli.messages import explain_errors, output, write_line, write_note
+from svidag.cli.messages import as_options, explain_errors, output, write_line, write_note
 from svidag.cli.run_directory import Request, RunDirectory
 
 DataFile = Annotated[
@@ -226,8 +226,12 @@ def fit(
         else:
             if run.checkpoint.exists() and not restart:
                 write_note(f"Going on with the run in {run.path}.")
+            if not (quiet or as_json):  # what a fit needs takes seconds to import
+                write_note(f"Reading {request.data}.")
             with run.running(request, restart=restart):
                 _run(run, request, False if quiet or as_json else None, workers)
+                if not (quiet or as_json):
+                    write_note("Summing up.")
         _write_summary(run, as_json)
 
 
@@ -274,7 +278,7 @@ def _write_summary(run: RunDirectory, as_json: bool) -> None:
     screen.print(pair_table(found.decisions))
     lines = [*more_line(found.decisions), found.counts, found.mechanism]
     for line in [*lines, *verdict_lines(verdict), *sensitivity_lines(posterior)]:
-        write_line(line)
+        write_line(as_options(line))
     place = shlex.quote(str(run.path))
     write_note(f"Saved in {run.path}. `svidag report {place}` makes a page to read.")
 

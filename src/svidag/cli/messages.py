@@ -12,12 +12,14 @@ from typing import Any
 
 import typer
 from rich.console import Console
+from rich.status import Status
 
 ONE_VALUE = re.compile(r"""\b(missing|mechanism|method)=(['"])([\w-]+)\2""")
 BY_COLUMN = re.compile(
     r"""\b(transforms|kinds)=\{('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"): '([\w-]+)'\}"""
 )
 """Arguments of `svidag.fit` in messages, that the command line has as options."""
+NAMED = re.compile(r"`(missing|mechanism|method|groups|coarsen|environments|bags|minutes)(?:=?)`")
 
 BAD_INPUT = 2
 FAILED_FIT = 1
@@ -40,6 +42,11 @@ def write_note(text: str) -> None:
     console.print("\n".join(map(printable, text.split("\n"))), soft_wrap=True)
 
 
+def waiting(text: str) -> Status:
+    """While this is open, a terminal shows what is being done."""
+    return Console(stderr=True, highlight=False).status(text)
+
+
 def printable(text: str) -> str:
     r"""The text with control characters and line ends written as escape sequences.
 
@@ -58,13 +65,15 @@ def as_options(text: str) -> str:
     --------
     >>> as_options("consider transforms={'mean area': 'log'}, or missing=\"drop\"")
     "consider --transform 'mean area=log', or --missing drop"
+    >>> as_options("name the column in `groups=`")
+    'name the column in `--groups`'
     """
 
     def by_column(found: re.Match[str]) -> str:
         name, value = ast.literal_eval(found[2]), found[3]
         return f"--{found[1].removesuffix('s')} {shlex.quote(f'{name}={value}')}"
 
-    return BY_COLUMN.sub(by_column, ONE_VALUE.sub(r"--\1 \3", text))
+    return BY_COLUMN.sub(by_column, ONE_VALUE.sub(r"--\1 \3", NAMED.sub(r"`--\1`", text)))
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from svidag.cli.messages import explain_errors, output, write_line, write_note
+from svidag.cli.messages import explain_errors, output, waiting, write_line, write_note
 from svidag.cli.run_directory import RunDirectory
 
 Run = Annotated[Path, typer.Argument(help="The directory of a finished `svidag fit`.")]
@@ -26,7 +26,8 @@ def report(
     with explain_errors():
         place = RunDirectory(run)
         target = file or place.report
-        place.load().report(target)
+        with waiting("writing the report"):
+            place.load().report(target)
         write_line(f"Wrote {target}")
 
 
@@ -133,7 +134,7 @@ def next_experiments(
         typer.Option(
             "--set",
             help="Values to which a variable is set, as name=value,value; by default those at "
-            "10 % and 90 % of the observed ones.",
+            "10 % and 90 % of the observed ones, and all of a binary or categorical variable.",
         ),
     ] = None,
     n: Annotated[
@@ -148,15 +149,16 @@ def next_experiments(
     with explain_errors():
         if about is not None and len(about) != 2:
             raise ValueError("--about takes a cause and an effect: --about CAUSE --about EFFECT")
-        chosen = dict(_values(text) for text in values or ())
         posterior = RunDirectory(run).load()
-        found = posterior.next_experiments(
-            rows,
-            about=None if about is None else (about[0], about[1]),
-            values=chosen or None,
-            n=n,
-            seed=seed,
-        )
+        chosen = dict(_values(posterior, text) for text in values or ())
+        with waiting("simulating experiments"):
+            found = posterior.next_experiments(
+                rows,
+                about=None if about is None else (about[0], about[1]),
+                values=chosen or None,
+                n=n,
+                seed=seed,
+            )
         if as_json:
             typer.echo(json.dumps(found.to_dict()))
             return
@@ -198,15 +200,16 @@ def _plain(title: str, graph: Any, probability: float | None) -> dict[str, Any]:
     return {"title": title, "probability": probability, "edges": arrows}
 
 
-def _values(text: str) -> tuple[str, list[float]]:
+def _values(posterior: Any, text: str) -> tuple[str, list[Any]]:
     """Read name=value,value; the name may contain an equals sign."""
     name, _, listed = text.rpartition("=")
-    try:
-        return name, [float(value) for value in listed.split(",")]
-    except ValueError:
+    found = [_value(posterior, name, value) for value in listed.split(",")]
+    if any(isinstance(value, str) and not _is_level(posterior, name, value) for value in found):
         raise ValueError(
-            f"--set takes name=value,value with numbers, for instance --set dose=0,10; got {text!r}"
-        ) from None
+            f"--set takes name=value,value with numbers, or the values of a discrete column, for "
+            f"instance --set dose=0,10; got {text!r}"
+        )
+    return name, found
 
 
 def _held(posterior: Any, text: str) -> tuple[str, Any]:

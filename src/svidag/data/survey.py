@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from svidag.data.columns import MISSING_WORDS, listing
 from svidag.data.kinds import Kind, read_column
@@ -38,6 +38,8 @@ MOST_LEVELS = 20
 """Values of a column of text up to which it may be a batch."""
 LAG = 4.0
 """Standard errors of the correlation between neighbouring rows from which it is reported."""
+ROWS_OF_A_BLOCK = 10
+"""Rows of each value of a column, on average, for a table to count as sorted by it."""
 WHOLE = 0.01
 """Relative spread of a sum of columns below which they are parts of a whole."""
 
@@ -94,7 +96,7 @@ def survey(frame: pd.DataFrame, kinds: Mapping[str, str] | None = None) -> list[
         *_missing(variables),
         *_few_rows(variables),
         *_whole(numbers),
-        *_time_order(numbers),
+        *_time_order(numbers, variables),
         *_knowledge(list(variables.columns)),
     ]
 
@@ -235,15 +237,20 @@ def _adding_up(values: Float[np.ndarray, "n k"], whole: float) -> list[int]:
     return [int(k) for k in chosen] if (off < WHOLE * whole).all() else []
 
 
-def _time_order(numbers: pd.DataFrame) -> Iterator[Advice]:
+def _time_order(numbers: pd.DataFrame, variables: pd.DataFrame) -> Iterator[Advice]:
     """Neighbouring rows that are alike in the column second in line, as a sorted table is in one.
 
-    With a correlation ρ between neighbours, N rows are worth N (1 − ρ)/(1 + ρ).
+    With a correlation ρ between neighbours, N rows are worth N (1 − ρ)/(1 + ρ). What a column
+    explains by which the table is sorted, level after level, is no such correlation.
     """
     n = len(numbers)
     if n < 20 or numbers.shape[1] < 2:
         return
     ranks = numbers.rank()
+    for j in range(variables.shape[1]):
+        codes = pd.Series(pd.factorize(variables.iloc[:, j])[0], index=numbers.index)
+        if _in_blocks(codes.to_numpy()):
+            ranks = ranks - ranks.groupby(codes).transform("mean")
     neighbours = {
         str(name): float(np.nan_to_num(column.corr(pd.Series(column.shift()))))
         for name, column in ranks.items()
@@ -256,6 +263,13 @@ def _time_order(numbers: pd.DataFrame) -> Iterator[Advice]:
         what = f"neighbouring rows are alike (correlation up to {ordered[0]:.2f}): time order?"
         advice = f"{n:,} rows are worth about {worth:,} independent ones: count them as that"
         yield Advice(tuple(alike), what, advice, f"--coarsen {worth}")
+
+
+def _in_blocks(codes: Int[np.ndarray, " N"]) -> bool:
+    """Whether the rows of each of few values stand together."""
+    different = len(np.unique(codes))
+    changes = np.count_nonzero(np.diff(codes))
+    return bool(1 < different <= len(codes) / ROWS_OF_A_BLOCK and changes == different - 1)
 
 
 def _knowledge(names: Sequence[str]) -> Iterator[Advice]:

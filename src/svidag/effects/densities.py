@@ -13,12 +13,15 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.special import gammaln, logsumexp
 
+from svidag.effects.kind_densities import SetDensities, table_predictive
+from svidag.mechanisms.discrete_parameters import DiscreteParameters
 from svidag.mechanisms.environment_parameters import EnvironmentEquations
 from svidag.mechanisms.equations import Equations, ParameterDistribution
 from svidag.mechanisms.flexible import draw_in, floored
 from svidag.mechanisms.flexible_parameters import FlexibleEquations
 from svidag.mechanisms.linear_parameters import LinearEquations, LinearParameters
 from svidag.mechanisms.local import by_parent_set
+from svidag.mechanisms.mixed_parameters import MixedParameters
 from svidag.mechanisms.nodewise import NodewiseEquations
 from svidag.mechanisms.residual_density import TiltedDensity
 from svidag.posterior.mixture import MixtureEquations
@@ -171,6 +174,7 @@ class Families:
     distribution: ParameterDistribution
     seed: int
     _drawn: dict[tuple[int, bytes], Equations] = field(default_factory=dict, init=False)
+    _sets: SetDensities | None = field(default=None, init=False)
 
     def log_predictive(
         self, node: int, parents: Int[np.ndarray, " l"], rows: Float[np.ndarray, "B R m"]
@@ -178,6 +182,12 @@ class Families:
         """The log density of R rows together, for each of B experiments."""
         if isinstance(self.distribution, LinearParameters):
             return linear_predictive(self.distribution, node, parents, rows)
+        if isinstance(self.distribution, DiscreteParameters):
+            return table_predictive(self.distribution, node, parents, rows)
+        if isinstance(self.distribution, MixedParameters):
+            if self._sets is None:
+                self._sets = SetDensities(self.distribution, self.seed)
+            return self._sets.family(node, parents, rows)
         equations = self._equations(node, parents, rows.shape[2])
         flat = rows.reshape(-1, rows.shape[2])
         nodes = np.full(PARAMETERS, node)

@@ -20,8 +20,10 @@ from jaxtyping import Float
 
 from svidag.data import Kind
 from svidag.data.columns import show
-from svidag.effects.arguments import index, mechanisms, number, usual_value
+from svidag.data.kinds import Level
+from svidag.effects.arguments import index, levels_of, mechanisms, setting
 from svidag.effects.information import Design, EffectDesign, GraphDesign
+from svidag.effects.levels import moves, outcome_of
 from svidag.effects.query import EffectQuery
 from svidag.posterior import Posterior
 from svidag.posterior.text import counted
@@ -59,7 +61,7 @@ class Experiments:
     """
 
     names: tuple[str, ...]
-    values: tuple[tuple[float, ...], ...]
+    values: tuple[tuple[Level, ...], ...]
     transforms: tuple[str | None, ...]
     bits: Float[np.ndarray, " m"]
     standard_error: Float[np.ndarray, " m"]
@@ -95,7 +97,9 @@ class Experiments:
         for name, values, transform, bits, error in zip(
             self.names, self.values, self.transforms, self.bits, self.standard_error, strict=True
         ):
-            listed = ", ".join(f"{value:.4g}" for value in values)
+            listed = ", ".join(
+                f"{value:.4g}" if isinstance(value, float) else str(value) for value in values
+            )
             scale = "" if transform is None else f" ({transform})"
             yield name, listed + scale, float(bits), float(error)
 
@@ -155,7 +159,6 @@ def next_experiments(
     20
     """
     mechanisms(posterior)
-    _require_continuous(posterior)
     count, experiments = _whole(rows, "rows", 1), _whole(n, "n", 2)
     levels = _levels(posterior, values, count)
     design: Design
@@ -172,7 +175,7 @@ def next_experiments(
     best = np.argsort(-means, kind="stable")
     return Experiments(
         names=tuple(posterior.names[j] for j in best),
-        values=tuple(tuple(dict.fromkeys(levels[j].tolist())) for j in best),
+        values=tuple(_labels(posterior, int(j), levels[j]) for j in best),
         transforms=tuple(_transforms(posterior)[j] for j in best),
         bits=means[best],
         standard_error=errors[best],
@@ -185,16 +188,6 @@ def next_experiments(
     )
 
 
-def _require_continuous(posterior: Posterior) -> None:
-    data = None if posterior.problem is None else posterior.problem.data
-    if data is not None and not data.continuous.all():
-        j = int(np.flatnonzero(~data.continuous)[0])
-        raise ValueError(
-            f"next_experiments is for tables of continuous columns; {show(data.names[j])} is "
-            f"{data.kinds[j]}"
-        )
-
-
 def _query(posterior: Posterior, about: Any) -> EffectQuery:
     if isinstance(about, str) or not isinstance(about, Sequence) or len(about) != 2:
         raise ValueError(f"about must be a pair (cause, effect); got {show(about)}")
@@ -202,9 +195,13 @@ def _query(posterior: Posterior, about: Any) -> EffectQuery:
     y = index(posterior.names, about[1], "effect")
     if x == y:
         raise ValueError(f"cause and effect are the same variable, {show(about[0])}")
+    discrete = bool(levels_of(posterior, x))
+    start, change = moves(
+        posterior, x, 1.0 if discrete else usual_change(posterior, about[0]), None, None
+    )
     fixed = np.full(len(posterior.names), np.nan)
-    fixed[x] = usual_value(posterior, x)
-    return EffectQuery(x, y, usual_change(posterior, about[0]), fixed)
+    fixed[x] = start
+    return EffectQuery(x, y, change, fixed, outcome_of(posterior, y, None))
 
 
 def _transforms(posterior: Posterior) -> tuple[str | None, ...]:
@@ -232,10 +229,13 @@ def _levels(posterior: Posterior, values: Any, rows: int) -> list[Float[np.ndarr
     found = []
     for j, name in enumerate(posterior.names):
         if name in given:
-            several = given[name] if isinstance(given[name], Sequence) else [given[name]]
-            chosen = [number(value, f"values of {show(name)}") for value in several]
+            several = given[name]
+            if isinstance(several, str) or not isinstance(several, Sequence):
+                several = [several]
+            what = f"values of {show(name)}"
+            chosen = [setting(posterior, j, value, what) for value in several]
             if not chosen:
-                raise ValueError(f"values of {show(name)} is empty")
+                raise ValueError(f"{what} is empty")
         else:
             chosen = _usual_values(posterior, j)
         found.append(np.resize(np.array(chosen, dtype=float), rows))
@@ -243,16 +243,34 @@ def _levels(posterior: Posterior, values: Any, rows: int) -> list[Float[np.ndarr
 
 
 def _usual_values(posterior: Posterior, j: int) -> list[float]:
+    """The values at 10 % and 90 %; all levels of a binary or categorical variable.
+
+    Where both are the same, the next smaller or larger one that occurs is taken too.
+    """
     problem = posterior.problem
     if problem is None:
         raise ValueError("values must be given for every variable: this posterior has no data")
     column = problem.data.values[:, j]
     free = ~problem.data.intervened[:, j]
     column = column[free] if free.any() else column
-    ends = np.quantile(column, QUANTILES, method="inverted_cdf")
+    kind = problem.data.kinds[j]
+    if kind in (Kind.BINARY, Kind.CATEGORICAL):
+        return [float(level) for level in range(len(problem.data.levels[j]))]
+    low, high = np.quantile(column, QUANTILES, method="inverted_cdf")
+    if low == high and kind is not Kind.CONTINUOUS:
+        low = column[column < low].max(initial=column.min())
+        high = column[column > high].min(initial=column.max())
+    ends = np.array([low, high])
     if problem.scaling is not None:
         ends = ends * problem.scaling.scale[j] + problem.scaling.centre[j]
     return [float(f"{end:.12g}") for end in ends]  # the way there and back leaves a trace
+
+
+def _labels(posterior: Posterior, j: int, values: Float[np.ndarray, " R"]) -> tuple[Level, ...]:
+    """The values that a variable is set to, as the table has them."""
+    levels = levels_of(posterior, j)
+    different = dict.fromkeys(values.tolist())
+    return tuple(levels[int(value)] if levels else value for value in different)
 
 
 def usual_change(posterior: Posterior, name: str) -> float:

@@ -24,6 +24,7 @@ from svidag.effects.densities import Families, log_densities
 from svidag.effects.estimation import simulate
 from svidag.effects.query import EffectQuery
 from svidag.graph import distinct
+from svidag.mechanisms.discrete_parameters import DiscreteParameters
 from svidag.mechanisms.equations import ParameterDistribution
 from svidag.mechanisms.linear_parameters import LinearEquations, LinearParameters
 from svidag.posterior import Posterior
@@ -124,7 +125,8 @@ class Design:
     @property
     def exact(self) -> bool:
         """Whether all parameters have a closed form to average over."""
-        return all(isinstance(f.distribution, LinearParameters) for f, _ in self.families)
+        closed = LinearParameters | DiscreteParameters
+        return all(isinstance(f.distribution, closed) for f, _ in self.families)
 
     def outcomes(self, experiments: int, rows: int, seed: int) -> Outcomes:
         """Units to go through the experiments."""
@@ -307,6 +309,8 @@ def effects(
     else:
         share = max(float(nodes.reached.mean()), 1e-9)
         values, _ = simulate(equations, query, nodes, seed, share)
+        # Two levels can balance by chance: that is no missing path.
+        values = np.where(values == 0, np.finfo(float).tiny, values)
         deciding = nodes.relevant
     return np.where(nodes.reached, values, 0.0), deciding & nodes.reached[:, None]
 

@@ -108,7 +108,7 @@ class DiscreteParameters(ParameterDistribution):
         """Draw the tables of every chosen node, once for each graph."""
 
         def tables(j: int, parents: Int[np.ndarray, " l"], count: int) -> list[NodeEquation]:
-            alpha = self._concentration(j, parents)
+            alpha = self.concentration(j, parents)
             rng = family_generator(seed, j, parents)
             return [self._table(j, parents, _log_dirichlet(alpha, rng)) for _ in range(count)]
 
@@ -122,13 +122,14 @@ class DiscreteParameters(ParameterDistribution):
         """Every probability at its posterior mean."""
 
         def tables(j: int, parents: Int[np.ndarray, " l"], count: int) -> list[NodeEquation]:
-            alpha = self._concentration(j, parents)
+            alpha = self.concentration(j, parents)
             mean = np.log(alpha / alpha.sum(axis=1, keepdims=True))
             return [self._table(j, parents, mean) for _ in range(count)]
 
         return draw_by_family(graphs, nodes, tables)
 
-    def _concentration(self, node: int, parents: Int[np.ndarray, " l"]) -> Float[np.ndarray, "q r"]:
+    def concentration(self, node: int, parents: Int[np.ndarray, " l"]) -> Float[np.ndarray, "q r"]:
+        """α_ck + n_ck: the Dirichlet distribution of every configuration, given the table."""
         cells = float(np.prod(self.model.sizes[parents].astype(float))) * self.model.sizes[node]
         if cells > MOST_CELLS:
             raise ValueError(

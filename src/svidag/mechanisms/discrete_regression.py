@@ -20,16 +20,15 @@ effect.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.linalg import cho_factor, cho_solve, solve_triangular
-from scipy.special import expit, gammaln, log_expit
+from scipy.linalg import solve_triangular
+from scipy.special import gammaln
 
-from svidag.kernels.categories import find_mode
+from svidag.kernels import categories, ordered
 
 SLOPE_SD = float(np.sqrt(2.0) * np.pi / np.sqrt(3.0))
 """s, the standard deviation of slopes beforehand."""
@@ -76,7 +75,9 @@ def fit_categories(x: Float[np.ndarray, "n d"], counts: Float[np.ndarray, "n K"]
     precision = 2.0 / SLOPE_SD**2
     theta = np.zeros((size - 1) * design.shape[1])
     limits = (STEPS, PRECISION, HALVINGS)
-    information, value = find_mode(theta, design, counts.astype(float), U, precision, *limits)
+    information, value = categories.find_mode(
+        theta, design, counts.astype(float), U, precision, *limits
+    )
     prior = 0.5 * len(theta) * np.log(precision / (2 * np.pi))
     return _laplace(theta, information, value + prior)
 
@@ -90,95 +91,20 @@ def fit_ordered(
     Examples
     --------
     >>> both = np.array([0, 0, 0]), np.arange(3), np.array([20.0, 50.0, 30.0])
+    >>> from scipy.special import expit
     >>> np.round(expit(fit_ordered(np.zeros((1, 0)), *both, 3).theta), 2).tolist()
     [0.2, 0.7]
     """
-    features = x[row]
     start = np.zeros(size - 1 + x.shape[1])
     share = np.bincount(level, count, size) + 0.5
     below = (share.cumsum() / share.sum())[:-1]
     start[: size - 1] = np.log(below / (1 - below))
-    picks = [np.flatnonzero(level == k) for k in range(size)]
-    prior = float(gammaln(size)) - 0.5 * x.shape[1] * np.log(2 * np.pi * SLOPE_SD**2)
-
-    def derivatives(theta: np.ndarray, curved: bool) -> tuple[float, np.ndarray, np.ndarray]:
-        return _ordered_derivatives(theta, features, level, count, size, picks, curved)
-
-    theta, information, value = _newton(start, derivatives)
-    return _laplace(theta, information, value + prior)
-
-
-def _ordered_derivatives(theta, features, level, count, size, picks, curved):
-    """The log posterior without constants, its slope, and minus its second derivatives."""
-    c, w = theta[: size - 1], theta[size - 1 :]
-    if (np.diff(c) <= 0).any():
-        return -np.inf, theta, theta
-    ends = np.concatenate([[-np.inf], c, [np.inf]])
-    along = features @ w
-    upper, lower = ends[level + 1] - along, ends[level] - along
-    gap = ends[level + 1] - ends[level]
-    value = float(
-        count @ (log_expit(upper) + log_expit(-lower) + np.log(-np.expm1(-gap)))
-        + (log_expit(c) + log_expit(-c)).sum()
-        - 0.5 * (w @ w) / SLOPE_SD**2
-    )
-    if not curved:
-        return value, theta, theta
-    F_u, F_l = expit(upper), expit(lower)
-    inner = np.isfinite(gap)
-    between = np.where(inner, 1.0 / np.expm1(np.where(inner, gap, 1.0)), 0.0)
-    bend = between * (1.0 + between)
-    g_u, g_l = count * (1.0 - F_u + between), -count * (F_l + between)
-    h_u, h_l, h_ul = (
-        count * (F_u * (1 - F_u) + bend),
-        count * (F_l * (1 - F_l) + bend),
-        count * bend,
-    )
-    slope, H = np.zeros(len(theta)), np.zeros((len(theta), len(theta)))
-    slope[size - 1 :] = -(g_u + g_l) @ features - w / SLOPE_SD**2
-    both = h_u + h_l - 2 * h_ul
-    H[size - 1 :, size - 1 :] = features.T @ (both[:, None] * features)
-    at = np.arange(len(w)) + size - 1
-    H[at, at] += 1.0 / SLOPE_SD**2
-    for k, rows in enumerate(picks):
-        for end, own, cross in ((k, h_u, h_u), (k - 1, h_l, h_l)):
-            if 0 <= end < size - 1:
-                slope[end] += (g_u if end == k else g_l)[rows].sum()
-                H[end, end] += own[rows].sum()
-                H[end, size - 1 :] -= (cross - h_ul)[rows] @ features[rows]
-        if 0 < k < size - 1:
-            H[k, k - 1] -= h_ul[rows].sum()
-    F_c = expit(c)
-    slope[: size - 1] += 1 - 2 * F_c
-    H[np.arange(size - 1), np.arange(size - 1)] += 2 * F_c * (1 - F_c)
-    H[: size - 1, : size - 1] = _symmetric(H[: size - 1, : size - 1])
-    H[size - 1 :, : size - 1] = H[: size - 1, size - 1 :].T
-    return value, slope, H
-
-
-def _symmetric(lower: Float[np.ndarray, "k k"]) -> Float[np.ndarray, "k k"]:
-    return np.tril(lower) + np.tril(lower, -1).T
-
-
-def _newton(
-    theta: Float[np.ndarray, " d"],
-    derivatives: Callable[[np.ndarray, bool], tuple[float, np.ndarray, np.ndarray]],
-) -> tuple[Float[np.ndarray, " d"], Float[np.ndarray, "d d"], float]:
-    """The mode of a concave function, minus its second derivatives there, and its value."""
-    value, slope, H = derivatives(theta, True)
-    for _ in range(STEPS):
-        step = cho_solve(cho_factor(H, check_finite=False), slope, check_finite=False)
-        promised = float(slope @ step)
-        if promised < PRECISION:
-            break
-        size = 1.0
-        for _ in range(HALVINGS):
-            if derivatives(theta + size * step, False)[0] >= value + 1e-4 * size * promised:
-                break
-            size *= 0.5
-        theta = theta + size * step
-        value, slope, H = derivatives(theta, True)
-    return theta, H, value
+    precision = 1.0 / SLOPE_SD**2
+    parts = (np.ascontiguousarray(x), row, level, count.astype(float))
+    limits = (STEPS, PRECISION, HALVINGS)
+    information, value = ordered.find_mode(start, *parts, precision, *limits)
+    prior = float(gammaln(size)) + 0.5 * x.shape[1] * np.log(precision / (2 * np.pi))
+    return _laplace(start, information, value + prior)
 
 
 def _laplace(

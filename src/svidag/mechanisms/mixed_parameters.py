@@ -60,9 +60,11 @@ class LevelProbabilities(NodeEquation):
     ordered: bool
     theta: Float[np.ndarray, " d"]
 
-    def probabilities(self, rows: Float[np.ndarray, "R m"]) -> Float[np.ndarray, "R K"]:
-        """The probability of each level."""
-        x, k = self.inputs.of(rows), self.size - 1
+    def probabilities(
+        self, rows: Float[np.ndarray, "R m"], features: Float[np.ndarray, "R F"] | None = None
+    ) -> Float[np.ndarray, "R K"]:
+        """The probability of each level; `features` are those of the rows, where they are known."""
+        x, k = self.inputs.of(rows) if features is None else features, self.size - 1
         if self.ordered:
             below = expit(self.theta[:k] - (x @ self.theta[k:])[:, None])
             ends = np.column_stack([np.zeros(len(x)), below, np.ones(len(x))])
@@ -72,10 +74,12 @@ class LevelProbabilities(NodeEquation):
             log_softmax(design @ self.theta.reshape(k, -1).T @ contrasts(k + 1).T, axis=1)
         )
 
-    def log_density(self, rows: Float[np.ndarray, "N m"]) -> Float[np.ndarray, " N"]:
+    def log_density(
+        self, rows: Float[np.ndarray, "N m"], features: Float[np.ndarray, "N F"] | None = None
+    ) -> Float[np.ndarray, " N"]:
         """The log probability of the level in each row."""
         level = rows[:, self.node].astype(np.int64)
-        return np.log(self.probabilities(rows)[np.arange(len(rows)), level])
+        return np.log(self.probabilities(rows, features)[np.arange(len(rows)), level])
 
     def value(
         self, rows: Float[np.ndarray, "R m"], noise: Float[np.ndarray, " R"]
@@ -103,15 +107,20 @@ class GaussianRegression(NodeEquation):
     scale: float
     count: bool
 
-    def _mean(self, rows: Float[np.ndarray, "R m"]) -> Float[np.ndarray, " R"]:
-        return self.centre + self.scale * (self.intercept + self.inputs.of(rows) @ self.slopes)
+    def _mean(
+        self, rows: Float[np.ndarray, "R m"], features: Float[np.ndarray, "R F"] | None = None
+    ) -> Float[np.ndarray, " R"]:
+        x = self.inputs.of(rows) if features is None else features
+        return self.centre + self.scale * (self.intercept + x @ self.slopes)
 
-    def log_density(self, rows: Float[np.ndarray, "N m"]) -> Float[np.ndarray, " N"]:
+    def log_density(
+        self, rows: Float[np.ndarray, "N m"], features: Float[np.ndarray, "N F"] | None = None
+    ) -> Float[np.ndarray, " N"]:
         """log p(x); of a count the probability of what `value` rounds to it."""
-        x, mean, sd = rows[:, self.node], self._mean(rows), self.scale * self.sd
+        x, mean, sd = rows[:, self.node], self._mean(rows, features), self.scale * self.sd
         if not self.count:
             return -0.5 * ((x - mean) / sd) ** 2 - np.log(sd * np.sqrt(2 * np.pi))
-        low, high = self._ends(rows)
+        low, high = self._ends(x, mean)
         flip = low + high > 0  # the nearer tail keeps its digits
         low, high = np.where(flip, -high, low), np.where(flip, -low, high)
         return log_ndtr(high) + np.log(
@@ -119,10 +128,10 @@ class GaussianRegression(NodeEquation):
         )
 
     def _ends(
-        self, rows: Float[np.ndarray, "R m"]
+        self, x: Float[np.ndarray, " R"], mean: Float[np.ndarray, " R"]
     ) -> tuple[Float[np.ndarray, " R"], Float[np.ndarray, " R"]]:
         """The noise between which a count is what it is."""
-        x, mean, sd = rows[:, self.node], self._mean(rows), self.scale * self.sd
+        sd = self.scale * self.sd
         low = np.where(x > 0, (np.log(np.maximum(x, 0.5) + 0.5) - mean) / sd, -np.inf)
         return low, (np.log(x + 1.5) - mean) / sd
 
@@ -132,7 +141,7 @@ class GaussianRegression(NodeEquation):
         """The residual over the standard deviation; of a count a randomised one."""
         if not self.count:
             return (rows[:, self.node] - self._mean(rows)) / (self.scale * self.sd)
-        low, high = (ndtr(end) for end in self._ends(rows))
+        low, high = (ndtr(end) for end in self._ends(rows[:, self.node], self._mean(rows)))
         tiny = np.finfo(float).eps
         return ndtri(np.clip(low + uniform * (high - low), tiny, 1 - tiny))
 
@@ -201,6 +210,12 @@ class MixedParameters(ParameterDistribution):
         """The more probable version of every node, at its mode."""
         return draw_by_family(graphs, nodes, lambda j, p, n: self._family(j, p, n, None))
 
+    def drawn(
+        self, j: int, parents: Int[np.ndarray, " l"], count: int, seed: int
+    ) -> list[NodeEquation]:
+        """So many draws of one variable's equation, given its causes."""
+        return self._family(j, parents, count, family_generator(seed, j, parents))
+
     def _family(
         self,
         j: int,
@@ -261,3 +276,16 @@ class MixedParameters(ParameterDistribution):
         elif self.scaling is not None:
             middle, scale = float(self.scaling.centre[j]), float(self.scaling.scale[j])
         return GaussianRegression(j, inputs, slopes, intercept, sd, middle, scale, count)
+
+
+def log_densities(
+    drawn: list[NodeEquation], rows: Float[np.ndarray, "N m"]
+) -> Float[np.ndarray, "count N"]:
+    """log p(x_j | x_P, θ) by each draw of one variable's equation; features are computed once."""
+    found, features = [], {}
+    for equation in drawn:
+        assert isinstance(equation, LevelProbabilities | GaussianRegression)
+        if id(equation.inputs) not in features:
+            features[id(equation.inputs)] = equation.inputs.of(rows)
+        found.append(equation.log_density(rows, features[id(equation.inputs)]))
+    return np.stack(found)

@@ -39,10 +39,9 @@ MAX_EXACT_NETWORK_WORK = 25_000_000
 MAX_EXACT_FLEXIBLE = 8
 """Variables up to which flexible and mixed mechanisms are; a search fits fewer families."""
 
-MAX_EXACT_REGRESSIONS = 1500
-"""Parent sets of all discrete variables up to which larger mixed problems are: where few columns
-are discrete, most families have a closed form (11 columns, one of them binary, 442 rows: 1.2 s, and
-6.5 s by search and chains)."""
+MAX_EXACT_REGRESSIONS, MAX_EXACT_REGRESSION_ROWS = 5000, 2.5e7
+"""Parent sets of all discrete variables up to which larger mixed problems are, and these times
+rows: half a minute (nine columns, eight of them codes, 6366 rows: 12 s; with 500 rows: 4 s)."""
 
 MAX_EXACT_COUNTS = 2.5e8
 """Rows times parent sets of all variables up to which discrete problems are: ten seconds."""
@@ -108,6 +107,8 @@ class OrderMCMC(SamplingSettings, Method):
             coarsen=run.coarsen,
             with_flexible=_flexible_is_affordable(problem),
         )
+        if run.mechanism == "auto":  # with many rows the choice takes minutes
+            run.checkpoint.keep("mechanism", dict)
         if self.exact and can_be_summed(mechanism.scores):
             return sum_exactly(problem, run, mechanism)
         found = sample_orders(problem, run, mechanism, self)
@@ -142,5 +143,7 @@ def can_be_summed(model: IntegratedScores) -> bool:
     m = model.m + bool(environments)
     if isinstance(base, ScreenedMixed):
         regressions = base.mechanism.data.discrete.sum() * 2.0 ** (m - 1)
-        return m <= MAX_EXACT_FLEXIBLE or bool(0 < regressions <= MAX_EXACT_REGRESSIONS)
+        rows = regressions * base.mechanism.data.n_rows
+        few = regressions <= MAX_EXACT_REGRESSIONS and rows <= MAX_EXACT_REGRESSION_ROWS
+        return m <= MAX_EXACT_FLEXIBLE or bool(regressions > 0 and few)
     return m <= MAX_EXACT_FLEXIBLE

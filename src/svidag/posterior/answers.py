@@ -186,7 +186,7 @@ class Answers:
             A pair (cause, effect): information about that effect; by default about the graph.
         values
             The values to which a variable is set, in turn over the rows, by name; by default the
-            observed values at 10 % and 90 %.
+            observed values at 10 % and 90 %, and all of a binary or categorical variable.
         n, seed
             Simulated experiments for each variable; their scatter gives the standard error.
 

@@ -32,9 +32,11 @@ SPREADS = 20
 """Arrows listed by how far the fits of a mixture differ."""
 EXPERIMENTS = 16
 """Simulated experiments for each variable."""
-FAMILY_GRAPHS, FAMILY_DRAWS, MOST_FAMILIES = 200, 20, 15_000
-"""Graphs in which parent sets are counted, how much more a drawn parameter costs than a closed
-form, and parent sets that are looked at for experiments at most: about ten seconds."""
+FAMILY_GRAPHS, MOST_FAMILIES, DRAWN = 200, 15_000, 20
+"""Graphs in which parent sets are counted; parent sets that are looked at for experiments at most,
+about ten seconds; and how many times that costs where parameters are drawn."""
+FAMILY_COST = {"linear": 1, "discrete": 2, "mixed": 60}
+"""The same for some mechanisms: regressions of columns of several kinds are done in all orders."""
 BINS = 24
 POINTS = 160
 """Points of a small line."""
@@ -377,13 +379,11 @@ def experiments(posterior: Posterior) -> Experiments | None:
     """
     if posterior.problem is None or posterior.mechanisms is None:
         return None
-    if not posterior.problem.data.continuous.all():
-        return None
     m, drawn = len(posterior.names), posterior.mechanisms
     graphs = posterior.sample(posterior.draws())[:FAMILY_GRAPHS]
     families = sum(len(np.unique(graphs[:, :, j], axis=0)) for j in range(m))
     families *= len(drawn.components) if isinstance(drawn, MixtureParameters) else 1
-    work = families * m if posterior.mechanism == "linear" else FAMILY_DRAWS * families * m
+    work = FAMILY_COST.get(str(posterior.mechanism), DRAWN) * families * m
     return None if work > MOST_FAMILIES else posterior.next_experiments(n=EXPERIMENTS)
 
 
