@@ -6,6 +6,7 @@ further columns, and the evidence is averaged over what an environment may chang
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -48,6 +49,30 @@ class MechanismBuilder:
     problem: Problem
     seed: int
     weight: float = 1.0
+
+    def few_rows(self, most: int) -> MechanismBuilder:
+        """The same for so many rows at most, spread over the table.
+
+        Examples
+        --------
+        >>> import svidag
+        >>> example = svidag.datasets.synthetic(m=4, edges=3, n=100, seed=1)
+        >>> build = MechanismBuilder(Problem.build(example.data, prior=None, standardise=True), 0)
+        >>> build.few_rows(40).problem.data.n_rows, build.few_rows(200) is build
+        (34, True)
+        """
+        problem, n = self.problem, self.problem.data.n_rows
+        if n <= most:
+            return self
+        rows = np.arange(0, n, -(-n // most))
+        data, environments = problem.data, problem.environments
+        part = dataclasses.replace(data, values=data.values[rows], intervened=data.intervened[rows])
+        few = dataclasses.replace(
+            problem,
+            data=part,
+            environments=None if environments is None else environments.rows(rows),
+        )
+        return dataclasses.replace(self, problem=few)
 
     def linear(self) -> LinearGaussian | EnvironmentScores:
         """Linear mechanisms with Gaussian noise (BGe)."""
