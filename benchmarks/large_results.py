@@ -48,7 +48,7 @@ def measure(file: Path, folder: Path) -> dict:
     step("summary", posterior.summary)
     step("plot", posterior.plot)
     for ending in ENDINGS:
-        step(ending, lambda ending=ending: posterior.export(folder / f"graph.{ending}"))
+        step(ending, lambda to=folder / f"graph.{ending}": svidag.export.write(posterior, to))
     step("report", lambda: posterior.report(folder / "report.html"))
     return {"file": file.stem, "variables": variables, "steps": steps}
 
