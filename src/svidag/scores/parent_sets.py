@@ -245,7 +245,7 @@ class Weigher:
     @property
     def odds(self) -> Float[np.ndarray, "m m"]:
         """The log odds of each pair that is open."""
-        return np.where(self.prior.free, self.prior.logit, 0.0)
+        return self.prior.free_log_odds
 
     def weigh(
         self, nodes: Int[np.ndarray, " B"], parents: Bool[np.ndarray, "B m"]
