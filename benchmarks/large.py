@@ -65,13 +65,16 @@ class Stages(Meter):
         self.lines = 0
 
     def open(self, title, done, total):
+        """Begin a stage."""
         self._title, self._from, self._to = title.split(",")[0], done, done
         self._began = time.perf_counter(), time.process_time()
 
     def update(self, done, metrics):
+        """Note how far it is."""
         self._to, self.lines = done, self.lines + 1
 
     def close(self):
+        """Add what the stage took."""
         spent = self.spent[self._title]
         spent[0] += time.perf_counter() - self._began[0]
         spent[1] += time.process_time() - self._began[1]

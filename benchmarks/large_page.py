@@ -16,8 +16,12 @@ from matplotlib.figure import Figure
 ROOT = Path(__file__).parents[1]
 RESULTS, PAGE = ROOT / "results" / "large", ROOT / "docs" / "large.md"
 PLOT = ROOT / "docs" / "plots" / "large.svg"
-STYLE = {"font.size": 9, "svg.hashsalt": "svidag", "axes.spines.top": False,
-         "axes.spines.right": False}  # fmt: skip
+STYLE = {
+    "font.size": 9,
+    "svg.hashsalt": "svidag",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+}
 CURVE = "linear:er:{}:1000"
 FROM = 100  # variables from which exponents are fitted
 ASKED = {
@@ -47,14 +51,34 @@ def table(head: list[str], lines: list[list]) -> str:
 
 def fits(rows: dict[str, dict]) -> str:
     """What every fit took."""
-    head = ["call", "graph", "variables", "rows", "CPU, s", "goal, s on two cores", "GB",
-            "E-SHD per variable", "how it ended", "halves differ by"]  # fmt: skip
+    head = [
+        "call",
+        "graph",
+        "variables",
+        "rows",
+        "CPU, s",
+        "goal, s on two cores",
+        "GB",
+        "E-SHD per variable",
+        "how it ended",
+        "halves differ by",
+    ]
     lines = []
     for cell, row in rows.items():
         call, graph, m, n = cell.split(":")
         lines.append(
-            [call, graph, m, f"{int(n):,}", row.get("cpu"), ASKED.get(cell), row.get("gb"),
-             row.get("e_shd_per_variable"), row["status"], row.get("halves_differ")]  # fmt: skip
+            [
+                call,
+                graph,
+                m,
+                f"{int(n):,}",
+                row.get("cpu"),
+                ASKED.get(cell),
+                row.get("gb"),
+                row.get("e_shd_per_variable"),
+                row["status"],
+                row.get("halves_differ"),
+            ]
         )
     return table(head, lines)
 
@@ -79,12 +103,16 @@ def exponent(rows: dict[str, dict], name: str) -> float:
 
 def growth(rows: dict[str, dict]) -> str:
     """The exponents, and the figures behind the curve."""
-    names = {"cpu": "CPU of the fit, s", "cpu_ms_per_sweep": "CPU of a sweep, ms",
-             "gb": "memory, GB", "e_shd_per_variable": "E-SHD per variable"}  # fmt: skip
+    names = {
+        "cpu": "CPU of the fit, s",
+        "cpu_ms_per_sweep": "CPU of a sweep, ms",
+        "gb": "memory, GB",
+        "e_shd_per_variable": "E-SHD per variable",
+    }
     sizes = points(rows, "cpu")[0]
-    lines = [
-        [str(m), *(rows[CURVE.format(m)].get(name) for name in names)] for m in sizes
-    ] + [["exponent of m", *(f"{exponent(rows, name):.2f}" for name in names)]]
+    lines = [[str(m), *(rows[CURVE.format(m)].get(name) for name in names)] for m in sizes] + [
+        ["exponent of m", *(f"{exponent(rows, name):.2f}" for name in names)]
+    ]
     return table(["variables", *names.values()], lines)
 
 
@@ -99,8 +127,10 @@ def results(rows: dict[str, dict]) -> str:
             size = f", {step['mb']:.2f} MB" if "mb" in step else ""
             cells.append(f"{step['cpu']:.1f} s{size}" if step else None)
         lines.append([f"`{name}`", *cells])
-    peak = ["peak of memory", *(f"{max(s['gb'] for s in row['steps'].values())} GB"
-                                for row in rows.values())]  # fmt: skip
+    peak = [
+        "peak of memory",
+        *(f"{max(s['gb'] for s in row['steps'].values())} GB" for row in rows.values()),
+    ]
     return table(["step", *(f"{r['variables']} variables" for r in rows.values())], [*lines, peak])
 
 
@@ -111,10 +141,13 @@ def draw(rows: dict[str, dict]) -> None:
         panels = picture.subplots(1, 3)
         for ax, (name, title) in zip(
             panels,
-            {"cpu": "CPU of a fit, seconds", "cpu_ms_per_sweep": "CPU of a sweep, ms",
-             "e_shd_per_variable": "E-SHD per variable"}.items(),
+            {
+                "cpu": "CPU of a fit, seconds",
+                "cpu_ms_per_sweep": "CPU of a sweep, ms",
+                "e_shd_per_variable": "E-SHD per variable",
+            }.items(),
             strict=True,
-        ):  # fmt: skip
+        ):
             m, y = points(rows, name)
             power = "" if name.startswith("e_") else f": m^{exponent(rows, name):.2f}"
             ax.plot(m, y, marker="o", markersize=3)

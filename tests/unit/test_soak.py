@@ -142,7 +142,8 @@ def test_faults_put_in_by_hand_are_found():
     assert "KeyError" in what["input/knowledge/0"]["why"]
     assert any("passed over" in failure["why"] for failure in what.values())
     lost = [case for case in what if case.startswith("fault/interrupt/")]
-    assert lost and all("another result" in what[case]["why"] for case in lost)
+    assert lost
+    assert all("another result" in what[case]["why"] for case in lost)
     assert what["input/arguments/0"]["what"] == HANG
     assert "code -6" in what["input/arguments/1"]["why"]
     assert what["input/arguments/1"]["what"] == UNCLEAR

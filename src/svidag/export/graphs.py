@@ -10,7 +10,6 @@ from jaxtyping import Bool
 from svidag.graph import adjacency
 from svidag.posterior import Posterior
 
-
 MANY_VARIABLES, LEAST = 200, 0.001
 """With more variables than this, lists leave out pairs that are less surely connected than this:
 nearly all of them, which would make files of a hundred megabytes."""

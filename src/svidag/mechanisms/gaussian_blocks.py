@@ -21,7 +21,6 @@ from scipy.special import gammaln
 from svidag.data import row_groups
 from svidag.mechanisms.linear import LinearGaussian
 
-
 _CELLS_AT_ONCE = 2**21
 
 
