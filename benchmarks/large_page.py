@@ -10,6 +10,7 @@ import math
 from pathlib import Path
 
 import numpy as np
+from large import CELLS
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
@@ -64,7 +65,7 @@ def fits(rows: dict[str, dict]) -> str:
         "halves differ by",
     ]
     lines = []
-    for cell, row in rows.items():
+    for cell, row in sorted(rows.items(), key=lambda item: _rank(item[0])):
         call, graph, m, n = cell.split(":")
         lines.append(
             [
@@ -81,6 +82,14 @@ def fits(rows: dict[str, dict]) -> str:
             ]
         )
     return table(head, lines)
+
+
+def _rank(cell: str) -> tuple:
+    """The order of lines: calls and graphs as they first come in `CELLS`, by rows and variables."""
+    call, graph, m, n = cell.split(":")
+    calls = list(dict.fromkeys(known.split(":")[0] for known in CELLS))
+    graphs = list(dict.fromkeys(known.split(":")[1] for known in CELLS))
+    return calls.index(call), graphs.index(graph), n != "1000", int(m)
 
 
 def points(rows: dict[str, dict], name: str) -> tuple[list[int], list[float]]:
@@ -166,9 +175,9 @@ def main() -> None:
     text = PAGE.read_text(encoding="utf-8")
     parts = {"fits": fits(rows), "growth": growth(rows), "results": results(after)}
     for name, part in parts.items():
-        begin, end = f"<!-- {name} -->\n", "\n<!-- end -->"
+        begin, end = f"<!-- {name} -->\n", "<!-- end -->"
         before, _, rest = text.partition(begin)
-        text = before + begin + part + end + rest.partition(end)[2]
+        text = f"{before}{begin}{part}\n{end}{rest.partition(end)[2]}"
     PAGE.write_text(text, encoding="utf-8")
     draw(rows)
 
