@@ -169,17 +169,21 @@ def draw(rows: dict[str, dict]) -> None:
         picture.savefig(PLOT, metadata={"Date": None})
 
 
-def main() -> None:
-    """Write the page's parts."""
+def page(text: str) -> str:
+    """The page with its parts written anew."""
     rows, after = rows_of("rows.jsonl", "cell"), rows_of("results.jsonl", "variables")
-    text = PAGE.read_text(encoding="utf-8")
     parts = {"fits": fits(rows), "growth": growth(rows), "results": results(after)}
     for name, part in parts.items():
         begin, end = f"<!-- {name} -->\n", "<!-- end -->"
         before, _, rest = text.partition(begin)
         text = f"{before}{begin}{part}\n{end}{rest.partition(end)[2]}"
-    PAGE.write_text(text, encoding="utf-8")
-    draw(rows)
+    return text
+
+
+def main() -> None:
+    """Write the page's parts and the plot."""
+    PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    draw(rows_of("rows.jsonl", "cell"))
 
 
 if __name__ == "__main__":
