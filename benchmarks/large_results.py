@@ -8,6 +8,7 @@ process: seconds of CPU, the peak of memory so far, and the size of the file tha
 import argparse
 import json
 import resource
+import sys
 import tempfile
 import time
 import warnings
@@ -32,6 +33,7 @@ def measure(file: Path, folder: Path) -> dict:
         }
         if isinstance(found, Path):
             steps[name]["mb"] = round(found.stat().st_size / 1e6, 3)
+        print(f"  {name}: {steps[name]}", file=sys.stderr, flush=True)
         return found
 
     posterior = step("load", lambda: svidag.load(file))
