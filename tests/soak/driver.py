@@ -25,7 +25,7 @@ REPEATS = 8
 ROUNDS = 5
 """Rounds of inputs in one process."""
 SHARE = 0.3
-"""Share of the time for methods in turn, however long they take; the rest is for cheap ones."""
+"""Share of the time of fits for methods in turn, however long they take; the rest: cheap ones."""
 
 
 class Costs:
@@ -108,7 +108,7 @@ class Driver:
     def some_fits(self, method: str | None = None, repeats: int = REPEATS) -> None:
         """Fits of a method: the one that had the least time so far, or a cheap one."""
         if method is None:
-            turn = self.in_turn < SHARE * 60 * self.minutes
+            turn = self.in_turn <= SHARE * sum(self.methods.seconds.values())
             method = self.methods.least_used() if turn else self.methods.cheap(self.rng)
         else:
             turn = False
