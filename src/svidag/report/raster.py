@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 DOTS = 192
 """Dots per inch; a unit of the drawing is 1/96 inch, so that a PNG has twice the pixels."""
-MOST_PIXELS = 2.5e7
+MOST_PIXELS = 1.6e7
 """Of an image: drawings of many hundred variables have fewer dots per inch, for files of a few
 megabytes."""
 POINT = 72 / 96
