@@ -25,7 +25,7 @@ REPEATS = 8
 ROUNDS = 5
 """Rounds of inputs in one process."""
 SHARE = 0.3
-"""Share of the time for methods in turn, however long they take; the rest is for cheap ones."""
+"""Share of the time of fits for methods in turn, however long they take; the rest: cheap ones."""
 
 
 class Costs:
@@ -45,9 +45,9 @@ class Costs:
         """Mean seconds, at least a millisecond."""
         return max(1e-3, self.seconds[key] / max(1, self.count[key]))
 
-    def least_used(self) -> str:
-        """The key that had the least time."""
-        return min(self.keys, key=lambda key: self.seconds[key])
+    def least_used(self, among: Iterable[str] | None = None) -> str:
+        """The key that had the least time, of all or among some."""
+        return min(among or self.keys, key=lambda key: self.seconds[key])
 
     def cheap(self, rng: np.random.Generator) -> str:
         """A random key, with probability ∝ 1 / seconds²; of those used, if any was."""
@@ -78,15 +78,22 @@ class Driver:
         return (time.monotonic() - self.began) / 60
 
     def run(self, minutes: float) -> None:
-        """Run cases for some minutes; the group that is furthest from its goal is next."""
+        """Run cases for some minutes.
+
+        Of the groups that have not reached their goal, the one that had the least time is next:
+        inputs are cheap and reach it first, and all time after that is for fits and faults.
+        """
         steps: dict[str, Callable[[], None]] = {
             "inputs": self.some_inputs,
             "fits": self.some_fits,
             "faults": self.one_fault,
         }
+        groups = Costs(GOALS)
         while self.minutes < minutes:
-            group = min(GOALS, key=lambda name: self.figures.total(name) / GOALS[name])
+            left = [name for name in GOALS if self.figures.total(name) < GOALS[name]]
+            group, began = groups.least_used(left or GOALS), time.monotonic()
             steps[group]()
+            groups.add(group, time.monotonic() - began)
             if self.show and time.monotonic() - self.told > 30:
                 self.told = time.monotonic()
                 counts = ", ".join(f"{self.figures.total(name):,} {name}" for name in GOALS)
@@ -101,7 +108,7 @@ class Driver:
     def some_fits(self, method: str | None = None, repeats: int = REPEATS) -> None:
         """Fits of a method: the one that had the least time so far, or a cheap one."""
         if method is None:
-            turn = self.in_turn < SHARE * 60 * self.minutes
+            turn = self.in_turn <= SHARE * sum(self.methods.seconds.values())
             method = self.methods.least_used() if turn else self.methods.cheap(self.rng)
         else:
             turn = False

@@ -10,6 +10,8 @@ import pytest
 
 import svidag
 from svidag import export
+from svidag.posterior import Posterior
+from svidag.samplers.sampled_graphs import VisitedGraphs
 
 NAMES = ("a b", 'say "x"', "<b>&amp;</b>", "№ 1\\n")
 
@@ -71,6 +73,19 @@ def test_csv_lists_every_pair(posterior, tmp_path):
     edges = posterior.edge_probabilities()
     for row in table.itertuples():
         assert row.probability == pytest.approx(edges.loc[row.cause, row.effect])
+
+
+def test_lists_of_many_variables_leave_out_what_is_hardly_connected(monkeypatch, tmp_path):
+    edges = np.zeros((201, 201))
+    edges[0, 1], edges[2, 3], edges[4, 5] = 0.9, 0.002, 0.0005
+    names = tuple(f"x{k}" for k in range(201))
+    many = Posterior(names, VisitedGraphs(np.zeros((1, 201, 201), np.uint8), edges))
+    assert len(export.edge_list(many)) == 4
+    assert len(export.edge_list(many, least=0.0)) == 201 * 200
+    assert len(pd.read_csv(written(many, tmp_path / "g.csv"))) == 4
+    content = json.loads(written(many, tmp_path / "g.json").read_text(encoding="utf-8"))
+    assert content["least_adjacency"] == 0.001
+    assert len(content["edges"]) == 4
 
 
 def test_json_has_pairs_and_consensus(posterior, arrows, tmp_path):

@@ -98,6 +98,33 @@ for _ in range(4):
     driver.one_fault("read-only", "order-mcmc")
 fitting.Checkpoint = checkpoint.Checkpoint
 
+# A lost table: a fit that is resumed has lost the parent sets of one variable but the empty one.
+import dataclasses
+import numpy as np
+from soak import faults
+from soak.fits import FitSpec, draw_table
+from svidag.methods.registry import METHODS
+from svidag.methods.base import Run
+from svidag.scores import NodeTable, ScoreTables
+resumed = Run.resumed
+def losing(self, *stages):
+    state = resumed(self, *stages)
+    if state is None or "tables" not in state:
+        return state
+    tables = state["tables"]
+    alone = NodeTable(np.array([0]), np.array([0]), np.zeros(1))
+    scores = ScoreTables.join([*tables.scores.nodes[:-1], alone], tables.scores.absent)
+    return {**state, "tables": dataclasses.replace(tables, scores=scores)}
+Run.resumed = losing
+sampled = METHODS["order-mcmc"].with_values({"exact": False, "orders": 50})
+table = draw_table(np.random.default_rng(1), 60, 5, continuous=True).set_axis(list("abcde"), axis=1)
+table["e"] += 2 * table["a"] / table["a"].std() * table["e"].std()
+spec = FitSpec(table, sampled, {"mechanism": "linear", "workers": 1, "bags": None})
+faults.draw_fit = lambda *_, **__: spec
+for k in range(4):
+    driver.repeat(f"fault/interrupt/order-mcmc/{k}")
+Run.resumed = resumed
+
 # A check that never ends, and one that ends the process.
 driver.patience = 2
 fitting.check = lambda **_: time.sleep(60)
@@ -114,6 +141,9 @@ def test_faults_put_in_by_hand_are_found():
     assert what["input/saved/0"]["what"] == CHANGED
     assert "KeyError" in what["input/knowledge/0"]["why"]
     assert any("passed over" in failure["why"] for failure in what.values())
+    lost = [case for case in what if case.startswith("fault/interrupt/")]
+    assert lost
+    assert all("another result" in what[case]["why"] for case in lost)
     assert what["input/arguments/0"]["what"] == HANG
     assert "code -6" in what["input/arguments/1"]["why"]
     assert what["input/arguments/1"]["what"] == UNCLEAR

@@ -16,7 +16,7 @@ import networkx as nx
 from svidag import __version__
 from svidag.atomic import replacing
 from svidag.data.columns import show
-from svidag.export.graphs import edge_list, to_networkx
+from svidag.export.graphs import edge_list, least_listed, to_networkx
 from svidag.posterior import Posterior
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -29,7 +29,8 @@ def write(
 ) -> Path:
     """Write a posterior to a file, in one step; the ending says the format unless it is given.
 
-    ``csv``: every pair with its probabilities; ``json``: the same, with the consensus graph;
+    ``csv``: every pair with its probabilities (with more than 200 variables, those connected with
+    at least 0.001); ``json``: the same, with the consensus graph;
     ``dot`` (or ``gv``), ``gml``, ``graphml``: the consensus graph with the probabilities of its
     arrows; ``svg``, ``png``: a drawing. Returns the path.
 
@@ -65,6 +66,7 @@ def _json(posterior: Posterior) -> str:
     content = {
         "svidag": __version__,
         "names": list(posterior.names),
+        "least_adjacency": least_listed(len(posterior.names)),
         "edges": edge_list(posterior).to_dict(orient="records"),
         "consensus": [[a, b] for a, b in to_networkx(posterior).edges],
     }

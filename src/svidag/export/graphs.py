@@ -10,12 +10,24 @@ from jaxtyping import Bool
 from svidag.graph import adjacency
 from svidag.posterior import Posterior
 
+MANY_VARIABLES, LEAST = 200, 0.001
+"""With more variables than this, lists leave out pairs that are less surely connected than this:
+nearly all of them, which would make files of a hundred megabytes."""
 
-def edge_list(posterior: Posterior) -> pd.DataFrame:
+
+def edge_list(posterior: Posterior, least: float | None = None) -> pd.DataFrame:
     """Every ordered pair with its probabilities, the most probable arrow first.
 
     Columns: cause, effect, probability, reverse (of the opposite arrow), adjacency (their sum) and,
     where beliefs are known, prior (of the arrow before the data).
+
+    Parameters
+    ----------
+    posterior
+        Where the probabilities are from.
+    least
+        Leave out pairs whose adjacency is less probable: by default none, and with more than 200
+        variables those below 0.001.
 
     Examples
     --------
@@ -25,7 +37,20 @@ def edge_list(posterior: Posterior) -> pd.DataFrame:
     ['cause', 'effect', 'probability', 'reverse', 'adjacency', 'prior']
     """
     m = len(posterior.names)
-    return _table(posterior, ~np.eye(m, dtype=bool))
+    least = least_listed(m) if least is None else least
+    edges = posterior.graphs.edge_probabilities()
+    return _table(posterior, (edges + edges.T >= least) & ~np.eye(m, dtype=bool))
+
+
+def least_listed(m: int) -> float:
+    """The least probability of an adjacency that lists of m variables contain by default.
+
+    Examples
+    --------
+    >>> least_listed(200), least_listed(500)
+    (0.0, 0.001)
+    """
+    return LEAST if m > MANY_VARIABLES else 0.0
 
 
 def to_networkx(

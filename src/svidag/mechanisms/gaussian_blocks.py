@@ -21,6 +21,8 @@ from scipy.special import gammaln
 from svidag.data import row_groups
 from svidag.mechanisms.linear import LinearGaussian
 
+_CELLS_AT_ONCE = 2**21
+
 
 @dataclass(frozen=True, eq=False)
 class GaussianBlocks:
@@ -85,6 +87,60 @@ class GaussianBlocks:
         a = self.model.scale_weight - self.model.m
         constant = self.model.assemble(n, size, 0.0, 0.0)
         return self.inner, outer, self.own, constant, 0.5 * (n + a + size + 1)
+
+    def addition_ratios(
+        self, nodes: Int[np.ndarray, " B"], parents: Bool[np.ndarray, "B m"]
+    ) -> Float[np.ndarray, "B m"]:
+        """N log(v_S / v_{S∪i}) for every variable i, v being the variance that is left of the node.
+
+        With R_i = A_ii − A_iS A_SS⁻¹ A_Si and r_i = C_ij − A_iS A_SS⁻¹ C_Sj, adding i leaves
+        r_iᵀ R_i⁻¹ r_i less. Members of S and the node itself have no meaning here.
+
+        Examples
+        --------
+        >>> x = np.random.default_rng(0).standard_normal((200, 3))
+        >>> x[:, 1] += np.abs(x[:, 0])
+        >>> blocks = GaussianBlocks.additive(x, np.zeros(x.shape, dtype=bool))
+        >>> ratios = blocks.addition_ratios(np.array([1]), np.zeros((1, 3), dtype=bool))[0]
+        >>> bool(ratios[0] > 50 > 10 > ratios[2])
+        True
+        """
+        m, b = parents.shape[1], self.size
+        ratios = np.empty(parents.shape)
+        sizes = parents.sum(axis=1)
+        for size in np.unique(sizes):
+            rows = np.flatnonzero(sizes == size)
+            step = max(1, _CELLS_AT_ONCE // ((size + 1) * m * b**2))
+            for start in range(0, len(rows), step):
+                part = rows[start : start + step]
+                members = np.nonzero(parents[part])[1].reshape(len(part), size)
+                ratios[part] = self._ratios(nodes[part], members)
+        return ratios
+
+    def _ratios(
+        self, nodes: Int[np.ndarray, " B"], members: Int[np.ndarray, "B l"]
+    ) -> Float[np.ndarray, "B m"]:
+        B, b, g = len(nodes), self.size, self.group[nodes]
+        features = (members[:, :, None] * b + np.arange(b)).reshape(B, -1)
+        across = self.inner[g[:, None], features]
+        within = np.take_along_axis(across, features[:, None, :], axis=2)
+        projected = np.linalg.solve(within, across)
+        target = self.outer[g[:, None], features, nodes[:, None]]
+        left = self.own[g, nodes] - np.einsum(
+            "bk,bk->b", target, np.linalg.solve(within, target[:, :, None])[:, :, 0]
+        )
+        rest = self.outer[g, :, nodes] - np.einsum("bkf,bk->bf", projected, target)
+        rest = rest.reshape(B, -1, b)
+        shape = (B, features.shape[1], rest.shape[1], b)
+        blocks = np.einsum("gvavc->gvac", self.inner.reshape(len(self.inner), *2 * shape[2:]))
+        blocks = blocks[g] - np.einsum(
+            "bkva,bkvc->bvac", across.reshape(shape), projected.reshape(shape)
+        )
+        # Members leave nothing of themselves: the small number keeps their block invertible.
+        blocks += 1e-9 * np.eye(b)
+        gained = np.einsum("bva,bva->bv", rest, np.linalg.solve(blocks, rest[..., None])[..., 0])
+        share = np.clip(gained / np.maximum(left, 1e-12)[:, None], 0.0, 1.0 - 1e-12)
+        return -self.rows[g][:, None] * np.log1p(-share)
 
     def log_sizes(self) -> Float[np.ndarray, "groups m"]:
         """½ log|A_vv| of each variable alone."""

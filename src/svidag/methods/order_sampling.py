@@ -85,6 +85,11 @@ MIXED_SWEEPS = (2, 0)
 """`mechanism_sweeps` of mixed mechanisms, whose form directs nothing: orders that are good by the
 Gaussian model of the first searches are nearly as good by them."""
 
+LIKELY_RATIO = 4.0
+"""With more than `svidag.samplers.ladder.MANY` variables, networks score an addition to a parent
+set only if the additive Gaussian model of the searches has at least this likelihood ratio for it:
+one of seven that explain nothing has by chance. Each of the others costs a fit of a network."""
+
 SKETCH_ERROR = 150.0
 """The error of a sketch grows with the rows: the first trial chains run at the power this / N."""
 
@@ -294,7 +299,11 @@ def _powers(rows: int) -> tuple[float, ...]:
 
 def _grower(task: _Task) -> Grower:
     problem, run, mechanism = task.problem, task.run, task.mechanism
-    scored = [0]
+    blocks, scored = _blocks(problem, mechanism), [0]
+    many = mechanism.name == "nonlinear" and len(problem.prior.names) > MANY
+
+    def likely(nodes: np.ndarray, parents: np.ndarray) -> np.ndarray:
+        return blocks.addition_ratios(nodes, parents) >= LIKELY_RATIO
 
     def count(families: int) -> None:
         scored[0] += families
@@ -305,17 +314,9 @@ def _grower(task: _Task) -> Grower:
             return Weigher(scores, problem.prior)
         if run.pool.remote:
             scores = _spread(scores, run.pool)
-        return Weigher(CachedScores(CountedScores(scores, count)), problem.prior)
+        counted = CachedScores(CountedScores(scores, count))
+        return Weigher(counted, problem.prior, likely if many else None)
 
-    if isinstance(mechanism.scores, LinearGaussian):
-        blocks = GaussianBlocks.linear(mechanism.scores)
-    elif isinstance(mechanism.scores, ScreenedFlexible):
-        blocks = mechanism.scores.curved
-    else:
-        data = problem.data
-        values = _without_shifts(problem)
-        values = values if data.continuous.all() else _standard(values)
-        blocks = GaussianBlocks.additive(values, data.intervened, mechanism.weight)
     return Grower(
         weigher(mechanism.scores),
         None if mechanism.sketch is None else weigher(mechanism.sketch),
@@ -327,6 +328,17 @@ def _grower(task: _Task) -> Grower:
         run.deadline,
         run.pool,
     )
+
+
+def _blocks(problem: Problem, mechanism: IntegratedMechanism) -> GaussianBlocks:
+    """The Gaussian model by which searches score."""
+    if isinstance(mechanism.scores, LinearGaussian):
+        return GaussianBlocks.linear(mechanism.scores)
+    if isinstance(mechanism.scores, ScreenedFlexible):
+        return mechanism.scores.curved
+    data, values = problem.data, _without_shifts(problem)
+    values = values if data.continuous.all() else _standard(values)
+    return GaussianBlocks.additive(values, data.intervened, mechanism.weight)
 
 
 def _spread(scores: FamilyScores, pool: Pool) -> FamilyScores:

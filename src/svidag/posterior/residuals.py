@@ -9,6 +9,7 @@ from jaxtyping import Float, Int, UInt8
 
 from svidag.mechanisms.environment_parameters import EnvironmentEquations, EnvironmentParameters
 from svidag.mechanisms.equations import Equations, ParameterDistribution
+from svidag.mechanisms.linear_parameters import LinearEquations
 from svidag.mechanisms.nodewise import NodewiseEquations
 from svidag.run.streams import Stream, generator
 
@@ -19,6 +20,9 @@ ROWS = 2000
 """Rows of a table that are used at most, unless others are asked for."""
 DRAWS = 100
 """Graphs among which one is chosen."""
+MANY_VARIABLES = 50
+"""With more variables linear residuals are one product of matrices; else node by node, which gives
+the same but for the last bits."""
 
 
 def residuals(
@@ -106,7 +110,7 @@ def expected_noise(
     else:
         equations = changing.centre_in(int(problem.environments.labels[0]), graph[None])
     m = problem.data.m
-    if _nodewise(equations):
+    if _nodewise(equations) or _many_linear(equations):
         return np.repeat(normal[:, None], m, axis=1)
     typical = np.nanmedian(problem.values, axis=0)
     given = np.broadcast_to(typical, (1, len(normal), m)).copy()
@@ -133,6 +137,10 @@ def _noise(
         contrast = np.broadcast_to(equations.contrasts[0], (*given.shape[:2], 1))
         beside = np.concatenate([given, contrast], axis=2)
         return _noise(equations.inner, beside, beside[0])[:, : given.shape[2]]
+    if _many_linear(equations):
+        assert isinstance(equations, LinearEquations)
+        usual = np.nan_to_num(given[0]) @ equations.weights[0] + equations.intercept[0]
+        return (values - usual) / np.maximum(equations.noise_sd[0], np.finfo(float).tiny)
     left = np.empty(given.shape[1:])
     if isinstance(equations, NodewiseEquations):
         uniform = generator(0, Stream.RESIDUALS).random(left.shape)
@@ -146,6 +154,11 @@ def _noise(
         )
         left[:, j] = (values[:, j] - usual) / np.maximum(high - usual, np.finfo(float).tiny)
     return left
+
+
+def _many_linear(equations: Equations) -> bool:
+    """Whether equations are linear and so many that one product for all of them matters."""
+    return isinstance(equations, LinearEquations) and equations.intercept.shape[1] > MANY_VARIABLES
 
 
 def _nodewise(equations: Equations) -> bool:

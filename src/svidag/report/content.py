@@ -17,6 +17,7 @@ from svidag.posterior import GraphDistribution, Posterior
 from svidag.posterior.decisions import Decisions, Direction, Pair, PairStatus, decisions
 from svidag.report import sections
 from svidag.report.effects import MOST_VARIABLES, Effects, effect_sentences, effects
+from svidag.report.groups import VariableGroup, groups
 from svidag.report.layout import Layout, layered
 from svidag.report.number_format import percent
 from svidag.report.summary import mechanism_line
@@ -49,6 +50,7 @@ class Content:
     sensitivity: sections.ModelDependence | None = None
     experiments: Experiments | None = None
     sentences: tuple[str, ...] = ()
+    groups: tuple[VariableGroup, ...] = ()
 
     @property
     def pairs(self) -> tuple[Pair, ...]:
@@ -136,6 +138,7 @@ def content(posterior: Posterior) -> Content:
         sensitivity=sections.model_dependence(posterior),
         experiments=sections.experiments(posterior),
         sentences=effect_sentences(posterior),
+        groups=groups(edges),
     )
 
 

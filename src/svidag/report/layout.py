@@ -99,12 +99,8 @@ def _acyclic(edges: Float[np.ndarray, "m m"]) -> list[Edge]:
     reach = np.eye(m, dtype=bool)
     found = []
     lead = np.abs(edges - edges.T)
-    candidates = [(i, j) for i in range(m) for j in range(m) if edges[i, j] >= edges[j, i]]
-    wanted = {
-        frozenset(pair): pair
-        for pair in candidates
-        if pair[0] != pair[1] and edges[pair] + edges[pair[::-1]] >= DRAWN
-    }
+    likely = (edges >= edges.T) & (edges + edges.T >= DRAWN) & ~np.eye(m, dtype=bool)
+    wanted = {frozenset(pair): pair for pair in map(tuple, np.argwhere(likely).tolist())}
     for i, j in sorted(wanted.values(), key=lambda pair: (-lead[pair], pair)):
         cause, effect = (j, i) if reach[j, i] else (i, j)
         found.append((cause, effect))
@@ -207,13 +203,21 @@ def _neighbours(links: Sequence[Edge]) -> tuple[dict[int, list[int]], dict[int, 
 
 
 def _crossings(layers: Sequence[Sequence[int]], links: Sequence[Edge]) -> int:
+    """Pairs of links between two layers of which one begins further left and ends further right."""
     place = {point: k for layer in layers for k, point in enumerate(layer)}
     layer_of = {point: r for r, layer in enumerate(layers) for point in layer}
+    ends: list[list[Edge]] = [[] for _ in layers]
+    for above, below in links:
+        ends[layer_of[above]].append((place[above], place[below]))
     total = 0
-    for r in range(len(layers) - 1):
-        ends = np.array([(place[a], place[b]) for a, b in links if layer_of[a] == r]).reshape(-1, 2)
-        apart = ends[:, None, :] - ends[None, :, :]
-        total += int((apart[..., 0] * apart[..., 1] < 0).sum()) // 2
+    for r, own in enumerate(ends[:-1]):
+        count = np.zeros((len(layers[r]), len(layers[r + 1]) + 1), dtype=np.int64)
+        for above, below in own:
+            count[above, below + 1] += 1
+        # left[a, b]: links that begin right of a and end left of b.
+        left = np.zeros_like(count)
+        left[:-1] = count.cumsum(axis=1)[::-1].cumsum(axis=0)[::-1][1:]
+        total += int((count[:, 1:] * left[:, :-1]).sum())
     return total
 
 

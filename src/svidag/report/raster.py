@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 DOTS = 192
 """Dots per inch; a unit of the drawing is 1/96 inch, so that a PNG has twice the pixels."""
+MOST_PIXELS = 1.6e7
+"""Of an image: drawings of many hundred variables have fewer dots per inch, for files of a few
+megabytes."""
 POINT = 72 / 96
 """A unit of the drawing in points, in which matplotlib measures lines and letters."""
 
@@ -25,7 +28,8 @@ def raster(drawing: Drawing, stream: BytesIO) -> None:
     from svidag.report.drawing import HEIGHT, INK, MUTED, PAPER
 
     width, height = drawing.size
-    figure = Figure(figsize=(width / 96, height / 96), dpi=DOTS, facecolor=PAPER)
+    dots = min(DOTS, 96 * (MOST_PIXELS / (width * height)) ** 0.5)
+    figure = Figure(figsize=(width / 96, height / 96), dpi=dots, facecolor=PAPER)
     FigureCanvasAgg(figure)
     axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
     axes.set_xlim(0, width)
@@ -83,4 +87,4 @@ def raster(drawing: Drawing, stream: BytesIO) -> None:
         )  # fmt: skip
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # a letter that the font lacks is a box
-        figure.savefig(stream, format="png", dpi=DOTS, facecolor=PAPER)
+        figure.savefig(stream, format="png", dpi=dots, facecolor=PAPER)

@@ -87,13 +87,15 @@ def consensus(posterior: Posterior) -> tuple[GraphEntry, float]:
 def _listed(ranked: list[tuple[pd.DataFrame, float]]) -> list[GraphEntry]:
     found = [_graph(frame.to_numpy().astype(bool), p) for frame, p in ranked]
     first = found[0].marks
+    known = set(first)
     return [
         replace(
             listed,
-            gained=tuple(mark for mark in listed.marks if mark not in first),
-            lost=tuple(mark for mark in first if mark not in listed.marks),
+            gained=tuple(mark for mark in listed.marks if mark not in known),
+            lost=tuple(mark for mark in first if mark not in own),
         )
         for listed in found
+        for own in (set(listed.marks),)
     ]
 
 

@@ -237,15 +237,18 @@ class Weigher:
         f_j of the mechanism or its approximation, and its changes by one edge.
     prior
         Open pairs contribute their log odds; required parents are in every set.
+    likely
+        Which variables may matter to a node beside the given parents; None: any of them.
     """
 
     scores: LocalScores
     prior: EdgePrior
+    likely: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None
 
     @property
     def odds(self) -> Float[np.ndarray, "m m"]:
         """The log odds of each pair that is open."""
-        return np.where(self.prior.free, self.prior.logit, 0.0)
+        return self.prior.free_log_odds
 
     def weigh(
         self, nodes: Int[np.ndarray, " B"], parents: Bool[np.ndarray, "B m"]
@@ -274,6 +277,13 @@ class Weigher:
             weights[:] = -np.inf
         return weights
 
+    def open_changes(
+        self, nodes: Int[np.ndarray, " B"], parents: Bool[np.ndarray, "B m"]
+    ) -> Bool[np.ndarray, "B m"]:
+        """Which variables may be removed, or added with any hope."""
+        free = self.prior.free.T[nodes]
+        return free if self.likely is None else free & (parents | self.likely(nodes, parents))
+
     def weigh_changes(
         self,
         nodes: Int[np.ndarray, " B"],
@@ -282,9 +292,10 @@ class Weigher:
     ) -> Float[np.ndarray, "B m"]:
         """The change of w_j(S) when each variable is added or removed.
 
-        −∞ for pairs that are not open, and for variables that are not `among` those asked for.
+        −∞ for pairs that are not open or not `likely`, and for variables that are not `among` those
+        asked for.
         """
-        free = self.prior.free.T[nodes]
+        free = self.open_changes(nodes, parents)
         free = free if among is None else free & among
         _, delta = self.scores.flips(nodes, parents, free)
         delta = delta + self.odds.T[nodes]

@@ -8,6 +8,10 @@ from jaxtyping import Bool
 from svidag.mechanisms.local import FamilyScores
 from svidag.prior import EdgePrior
 
+CELLS_AT_ONCE = 2**28
+"""Cells of the parent sets that are scored together: a quarter of a gigabyte. Up to 645 variables
+all sets are."""
+
 
 def forward_selection(
     mechanism: FamilyScores, prior: EdgePrior, *, most: int
@@ -35,12 +39,15 @@ def forward_selection(
 def _gains(mechanism, prior, selected, score, active) -> np.ndarray:
     """The gain of each further parent of each active node, prior odds included."""
     gains = np.full(selected.shape, -np.inf)
-    is_active = np.isin(np.arange(len(score)), active)
-    added, nodes = np.nonzero(prior.free & ~selected & is_active)
-    if len(nodes) == 0:
-        return gains
-    sets = selected.T[nodes]
-    sets[np.arange(len(nodes)), added] = True
-    found = mechanism.family_scores(nodes, sets)
-    gains[added, nodes] = found - score[nodes] + prior.logit[added, nodes]
+    logit = prior.logit
+    step = max(1, CELLS_AT_ONCE // len(score) ** 2)
+    for start in range(0, len(active), step):
+        asked = np.isin(np.arange(len(score)), active[start : start + step])
+        added, nodes = np.nonzero(prior.free & ~selected & asked)
+        if len(nodes) == 0:
+            continue
+        sets = selected.T[nodes]
+        sets[np.arange(len(nodes)), added] = True
+        found = mechanism.family_scores(nodes, sets)
+        gains[added, nodes] = found - score[nodes] + logit[added, nodes]
     return gains

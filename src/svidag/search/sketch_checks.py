@@ -39,7 +39,7 @@ def check_neighbours(
     rows = np.concatenate([rows, fewer, small])
     changed = np.concatenate([added, sets.parents(fewer), change > -NOT_IMPROBABLE])
     nodes, parents = sets.nodes[rows], sets.parents(rows)
-    source, flipped = np.nonzero(changed & mechanism.prior.free.T[nodes])
+    source, flipped = np.nonzero(changed & mechanism.open_changes(nodes, parents))
     near = parents[source]
     near[np.arange(len(source)), flipped] ^= True
     found = score_both(unscored(ParentSets.of(nodes[source], near), sets), mechanism, sketch)
