@@ -33,7 +33,7 @@ def run(fits: int, m: int, rows: int, folder: Path, more: tuple[str, ...] = ()) 
     for seed in range(fits):
         example = svidag.datasets.synthetic(m=m, edges=round(1.6 * m), n=rows, seed=seed)
         file = folder / f"table{seed}.csv"
-        example.data.to_frame().to_csv(file, index=False)
+        example.data.to_csv(file, index=False)
         words = ["fit", str(file), "-o", str(folder / f"run{seed}"), "--quiet", *more]
         commands.append([sys.executable, "-c", "from svidag.cli import app; app()", *words])
     began = time.monotonic()
