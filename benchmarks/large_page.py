@@ -138,7 +138,7 @@ def results(rows: dict[str, dict]) -> str:
         lines.append([f"`{name}`", *cells])
     peak = [
         "peak of memory",
-        *(f"{max(s['gb'] for s in row['steps'].values())} GB" for row in rows.values()),
+        *(f"{max(s.get('gb', 0) for s in row['steps'].values())} GB" for row in rows.values()),
     ]
     return table(["step", *(f"{r['variables']} variables" for r in rows.values())], [*lines, peak])
 
