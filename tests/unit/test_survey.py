@@ -162,3 +162,11 @@ def test_whole_numbers_beyond_all_floats_are_surveyed():
 
 def test_complex_numbers_are_surveyed_without_a_warning():
     survey(numbers().assign(wave=np.exp(1j * np.arange(60))))
+
+
+def test_names_may_be_anything_that_pandas_can_hold():
+    values = {"letters": list("xyz") * 10, "numbers": np.linspace(0, 1, 30) ** 2}
+    frame = pd.DataFrame(values)
+    frame.columns = pd.Index([["a"], {"b": 1}], dtype=object)
+    same = pd.DataFrame(values).set_axis(["['a']", "{'b': 1}"], axis=1)
+    assert [str(advice) for advice in survey(frame)] == [str(advice) for advice in survey(same)]

@@ -81,10 +81,11 @@ def survey(frame: pd.DataFrame, kinds: Mapping[str, str] | None = None) -> list[
     ['--drop id', '--missing impute']
     """
     names = [str(name) for name in frame.columns]
+    frame = frame.set_axis(pd.Index(names, dtype=object), axis=1)
     found = [advice for j, name in enumerate(names) for advice in _column(frame.iloc[:, j], name)]
     excluded = {name for advice in found for name in advice.columns}
     kept = [j for j, name in enumerate(names) if name not in excluded]
-    variables = frame.iloc[:, kept].set_axis(pd.Index([names[j] for j in kept]), axis=1)
+    variables = frame.iloc[:, kept]
     asked = {} if kinds is None else kinds
     measured = [
         _kind(variables.iloc[:, k], name, asked.get(name)) is Kind.CONTINUOUS
