@@ -171,7 +171,7 @@ def plan_small_bags(
     The fits of that batch are cheaper than the first one (`Method.for_mixture`).
     """
     n = batch.problem.data.n_rows
-    rows = rows_of_a_bag(check, n) if bag_rows is None else min(bag_rows, n)
+    rows = rows_of_a_bag(check, n, len(first.names)) if bag_rows is None else min(bag_rows, n)
     choices = specifications(batch.method, mixture_mechanism(batch, first))
     lighter = dataclasses.replace(batch, method=batch.method.for_mixture())
     return lighter, batch.plan_bags(choices, FITS, rows)

@@ -47,6 +47,9 @@ which may be collinear, sixteen such fits take many minutes, and all fits are li
 FEWEST, MOST = 200, 500
 """Rows of each fit at least and at most: sixteen larger ones would take many times the fit."""
 
+MOST_CELLS = 6000
+"""Cells of each fit at most, where flexible ones are among them: 240 rows of 25 variables."""
+
 
 @dataclass(frozen=True, eq=False)
 class Probe:
@@ -186,21 +189,22 @@ def mixture_mechanism(batch: FitBatch, first: Posterior) -> str:
     return "auto" if batch.problem.data.m <= MOST_VARIABLES else MECHANISMS[0]
 
 
-def rows_of_a_bag(check: FitCheck, n: int) -> int:
+def rows_of_a_bag(check: FitCheck, n: int, m: int) -> int:
     """How many rows each fit of the mixture sees where a fit of all is not to be trusted.
 
     Log evidence is proportional to rows, that of a misfit as well as that of an effect. So evidence
     must shrink until what the misfit says is no longer sure: to 50/δ rows where the residuals of
     two variables depend on each other by δ, within FEWEST and MOST. Where they do not and yet most
     arrows flip, it is half of the rows, within the same bounds. Rows that are like their neighbours
-    count for less.
+    count for less, and the more variables there are, the fewer rows flexible fits can afford.
 
     Examples
     --------
-    >>> rows_of_a_bag(FitCheck(1e-6, ("a", "b"), 0.2, 1.0, 0.0), 1000)
+    >>> rows_of_a_bag(FitCheck(1e-6, ("a", "b"), 0.2, 1.0, 0.0), 1000, 10)
     250
     """
+    most = MOST if m > MOST_VARIABLES else min(MOST, max(FEWEST, MOST_CELLS // m))
     rows = n / 2 if check.passed else float(MOST)
     if not check.explained:
         rows = MISFIT_ROWS / max(check.excess, 1e-9)
-    return int(min(n, np.clip(round(min(rows, check.effective_rows(n))), FEWEST, MOST)))
+    return int(min(n, np.clip(round(min(rows, check.effective_rows(n))), FEWEST, most)))
